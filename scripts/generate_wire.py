@@ -92,7 +92,9 @@ def literal(kind: str, field: dataclasses.Field[object], array: bool, nullable: 
         return str(round(value.timestamp() * 1000))
     if isinstance(value, enum.Enum):
         return str(int(value.value[0] if isinstance(value.value, tuple) else value.value))
-    if isinstance(value, (bool, int, float, str, bytes)):
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, (bool, int, float, bytes)):
         return repr(value)
     raise TypeError(f"default of {field.name}: {value!r}")
 

@@ -1,0 +1,23 @@
+"""Names and numbers that identify things in a cluster, and the values that stand for "none"."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+TopicId: TypeAlias = UUID
+
+ZERO_TOPIC_ID = UUID(int=0)
+NO_PRODUCER_ID = -1
+NO_EPOCH = -1
+NO_OFFSET = -1
+NO_TIMESTAMP = -1
+NO_SEQUENCE = -1
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"

@@ -1,0 +1,1 @@
+"""The Kafka protocol without I/O: framing, message codecs, record batches, compression. Imports types and kernels only."""

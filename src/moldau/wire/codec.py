@@ -1,0 +1,257 @@
+"""Reads and writes any Kafka message at any version.
+
+For each message class and version a reader and a writer are compiled once, as straight-line Python, from the class's
+field table: runs of fixed-size fields become one `struct` call. Measured against kio's encoder this is several times
+faster, and one class serves all versions (kio stays the judge in the tests).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from struct import Struct as Packer
+from struct import error as StructError
+from typing import Any, TypeVar, cast
+
+from moldau.wire import primitives
+from moldau.wire.primitives import DecodeError, EncodeError
+from moldau.wire.schema import Buffer, Field, Message, Struct
+
+__all__ = ("DecodeError", "EncodeError", "decode", "encode")
+
+FIXED = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H", "uint32": "I", "bool": "?", "float64": "d"}
+READERS = {"string": "string", "bytes": "bytes", "records": "bytes", "uuid": "uuid"}
+WRITERS = {"string": "string", "bytes": "data", "records": "data"}
+
+M = TypeVar("M", bound=Message)
+
+
+def decode(cls: type[M], version: int, buffer: Buffer, position: int = 0) -> tuple[M, int]:
+    """Gives the message and the position behind it. `bytes` fields are slices of the buffer, not copies, if it is a view."""
+    try:
+        return cast("tuple[M, int]", reader(cls, version)(buffer, position))
+    except (StructError, IndexError) as error:
+        raise DecodeError(f"{cls.__name__} v{version}: the data ends too early") from error
+
+
+def encode(message: Message, version: int) -> bytes:
+    out: list[bytes] = []
+    try:
+        writer(type(message), version)(message, out)
+    except StructError as error:
+        raise EncodeError(f"{type(message).__name__} v{version}: {error}") from error
+    return b"".join(out)
+
+
+@lru_cache(maxsize=None)
+def reader(cls: type[Message], version: int) -> Callable[[Buffer, int], tuple[Any, int]]:
+    flexible = version >= cls.FLEXIBLE_FROM
+    source = Source()
+    name = ReaderCompiler(source, version, flexible).struct(cls)
+    return cast("Callable[[Buffer, int], tuple[Any, int]]", source.compile(name, f"<read {cls.__name__} v{version}>"))
+
+
+@lru_cache(maxsize=None)
+def writer(cls: type[Message], version: int) -> Callable[[Any, list[bytes]], None]:
+    flexible = version >= cls.FLEXIBLE_FROM
+    source = Source()
+    name = WriterCompiler(source, version, flexible).struct(cls)
+    return cast("Callable[[Any, list[bytes]], None]", source.compile(name, f"<write {cls.__name__} v{version}>"))
+
+
+class Source:
+    """Python source under construction, with the objects that it refers to."""
+
+    def __init__(self) -> None:
+        self.functions: list[str] = []
+        self.names: dict[str, object] = {name: getattr(primitives, name) for name in dir(primitives) if not name.startswith("_")}
+        self.done: dict[type[Struct], str] = {}
+
+    def packer(self, layout: str) -> str:
+        name = "pack_" + layout.replace("?", "o")
+        self.names.setdefault(name, Packer(">" + layout))
+        return name
+
+    def add(self, head: str, body: list[str]) -> None:
+        self.functions.append("\n".join([head, *("    " + line for line in body)]))
+
+    def compile(self, name: str, where: str) -> object:
+        exec(compile("\n\n".join(self.functions), where, "exec"), self.names)  # noqa: S102
+        return self.names[name]
+
+
+def present(cls: type[Struct], version: int, flexible: bool) -> tuple[list[Field], list[Field]]:
+    fields = [field for field in cls.FIELDS if field.exists(version)]
+    tagged = [field for field in fields if flexible and field.tagged(version)]
+    return [field for field in fields if field not in tagged], sorted(tagged, key=lambda field: field.tag)
+
+
+def fixed_run(fields: list[Field], start: int) -> list[Field]:
+    """The longest run of fixed-size scalars from here on."""
+    end = start
+    while end < len(fields) and not fields[end].array and fields[end].kind in FIXED:
+        end += 1
+    return fields[start:end]
+
+
+class ReaderCompiler:
+    def __init__(self, source: Source, version: int, flexible: bool) -> None:
+        self.source, self.version, self.flexible = source, version, flexible
+        self.compact = "compact_" if flexible else ""
+
+    def struct(self, cls: type[Struct]) -> str:
+        if cls in self.source.done:
+            return self.source.done[cls]
+        name = self.source.done[cls] = f"read_{cls.__name__}"
+        self.source.names[f"new_{cls.__name__}"] = cls
+        body = [f"o = new_{cls.__name__}()"]
+        fields, tagged = present(cls, self.version, self.flexible)
+        index = 0
+        while index < len(fields):
+            run = fixed_run(fields, index)
+            if run:
+                body += self.run(run)
+                index += len(run)
+            else:
+                body += self.field(fields[index])
+                index += 1
+        if self.flexible:
+            body += self.tags(tagged)
+        self.source.add(f"def {name}(b, p):", [*body, "return o, p"])
+        return name
+
+    def run(self, run: list[Field]) -> list[str]:
+        packer = self.source.packer("".join(FIXED[cast(str, field.kind)] for field in run))
+        size = cast(Packer, self.source.names[packer]).size
+        targets = ", ".join(f"o.{field.name}" for field in run) + ("," if len(run) == 1 else "")
+        return [f"{targets} = {packer}.unpack_from(b, p)", f"p += {size}"]
+
+    def field(self, field: Field) -> list[str]:
+        if field.array:
+            return self.array(field)
+        lines = self.scalar(field, f"o.{field.name}")
+        if field.kind in ("string", "bytes", "records") and not field.nullable(self.version):
+            lines += [f"if o.{field.name} is None:", f"    raise DecodeError('non-nullable field {field.name} is null')"]
+        return lines
+
+    def scalar(self, field: Field, target: str) -> list[str]:
+        if isinstance(field.kind, type):
+            call = f"{target}, p = {self.struct(field.kind)}(b, p)"
+            if not field.nullable(self.version) or field.array:
+                return [call]
+            return [f"{target} = None", "p += 1", "if b[p - 1] < 128:", f"    {call}"]
+        if field.kind in FIXED:
+            packer = self.source.packer(FIXED[field.kind])
+            return [f"({target},) = {packer}.unpack_from(b, p)", f"p += {cast(Packer, self.source.names[packer]).size}"]
+        kind = READERS[field.kind]
+        prefix = "" if kind == "uuid" else self.compact
+        return [f"{target}, p = read_{prefix}{kind}(b, p, '{field.name}')"]
+
+    def array(self, field: Field) -> list[str]:
+        lines = [f"n, p = read_{self.compact}count(b, p, '{field.name}')", "if n < 0:"]
+        if field.nullable(self.version):
+            lines.append(f"    o.{field.name} = None")
+        else:
+            lines.append(f"    raise DecodeError('non-nullable field {field.name} is null')")
+        lines += ["else:", f"    o.{field.name} = a = []", "    for _ in range(n):"]
+        lines += ["        " + line for line in self.scalar(field, "v")]
+        if field.kind in ("string", "bytes"):
+            lines += ["        if v is None:", f"            raise DecodeError('null inside {field.name}')"]
+        return [*lines, "        a.append(v)"]
+
+    def tags(self, tagged: list[Field]) -> list[str]:
+        if not tagged:
+            return ["if b[p] == 0:", "    p += 1", "else:", "    p = skip_tagged(b, p)"]
+        lines = ["t, p = read_uvarint(b, p)", "for _ in range(t):", "    k, p = read_uvarint(b, p)", "    z, p = read_uvarint(b, p)", "    e = p + z"]
+        lines += ["    if e > len(b):", "        raise DecodeError('tagged field ends behind the data')"]
+        for number, field in enumerate(tagged):
+            lines.append(f"    {'el' if number else ''}if k == {field.tag}:")
+            lines += ["        " + line for line in self.field(field)]
+        return [*lines, "    p = e"]
+
+
+class WriterCompiler:
+    def __init__(self, source: Source, version: int, flexible: bool) -> None:
+        self.source, self.version, self.flexible = source, version, flexible
+        self.compact = "compact_" if flexible else ""
+
+    def struct(self, cls: type[Struct]) -> str:
+        if cls in self.source.done:
+            return self.source.done[cls]
+        name = self.source.done[cls] = f"write_{cls.__name__}"
+        self.source.names[f"new_{cls.__name__}"] = cls
+        body: list[str] = ["w = out.append"]
+        fields, tagged = present(cls, self.version, self.flexible)
+        index = 0
+        while index < len(fields):
+            run = fixed_run(fields, index)
+            if run:
+                packer = self.source.packer("".join(FIXED[cast(str, field.kind)] for field in run))
+                body.append(f"w({packer}.pack({', '.join(f'o.{field.name}' for field in run)}))")
+                index += len(run)
+            else:
+                body += self.field(fields[index], f"o.{fields[index].name}")
+                index += 1
+        if self.flexible:
+            body += self.tags(tagged)
+        self.source.add(f"def {name}(o, out):", body)
+        return name
+
+    def field(self, field: Field, value: str) -> list[str]:
+        if field.array:
+            return self.array(field, value)
+        lines = []
+        if field.kind in ("string", "bytes", "records") and not field.nullable(self.version):
+            lines = [f"if {value} is None:", f"    raise EncodeError('{field.name} may not be null at version {self.version}')"]
+        return lines + self.scalar(field, value)
+
+    def scalar(self, field: Field, value: str) -> list[str]:
+        if isinstance(field.kind, type):
+            name = self.struct(field.kind)
+            if field.array:
+                return [f"{name}({value}, out)"]
+            if not field.nullable(self.version):
+                return [f"{name}({value} or new_{field.kind.__name__}(), out)"]
+            return [f"if {value} is None:", "    w(b'\\xff')", "else:", "    w(b'\\x01')", f"    {name}({value}, out)"]
+        if field.kind in FIXED:
+            return [f"w({self.source.packer(FIXED[field.kind])}.pack({value}))"]
+        if field.kind == "uuid":
+            return [f"w({value}.bytes)"]
+        return [f"w({self.compact}{WRITERS[field.kind]}({value}))"]
+
+    def array(self, field: Field, value: str) -> list[str]:
+        head = [f"a = {value}", "if a is None:"]
+        if field.nullable(self.version):
+            head.append(f"    w({self.compact}count(-1))")
+        else:
+            head.append(f"    raise EncodeError('{field.name} may not be null at version {self.version}')")
+        head += ["else:", f"    w({self.compact}count(len(a)))"]
+        if field.kind == "int32":
+            return [*head, "    w(Packer(f'>{len(a)}i').pack(*a))"]
+        return [*head, "    for v in a:", *("        " + line for line in self.scalar(field, "v"))]
+
+    def tags(self, tagged: list[Field]) -> list[str]:
+        if not tagged:
+            return ["w(b'\\x00')"]
+        lines = ["tagged = []"]
+        for field in tagged:
+            self.source.names[f"default_{field.name}"] = field.default if field.default is not None else self.plain_default(field)
+            lines += [f"if {self.differs(field)}:", "    outer, out = out, []", "    w = out.append"]
+            lines += ["    " + line for line in self.field(field, f"o.{field.name}")]
+            lines += ["    raw, out = b''.join(out), outer", "    w = out.append"]
+            lines.append(f"    tagged.append(uvarint({field.tag}) + uvarint(len(raw)) + raw)")
+        return [*lines, "w(uvarint(len(tagged)))", "out.extend(tagged)"]
+
+    def differs(self, field: Field) -> str:
+        if field.array:
+            return f"o.{field.name}" if not field.nullable(self.version) else f"o.{field.name} != default_{field.name}"
+        if isinstance(field.kind, type):
+            return f"o.{field.name} is not None and o.{field.name} != new_{field.kind.__name__}()" if self.struct(field.kind) else ""
+        return f"o.{field.name} != default_{field.name}"
+
+    def plain_default(self, field: Field) -> object:
+        """The table leaves out defaults that follow from the kind."""
+        if field.nullable(self.version) or isinstance(field.kind, type):
+            return None
+        by_kind = {"string": "", "bytes": b"", "records": b"", "uuid": primitives.ZERO_UUID, "bool": False, "float64": 0.0}
+        return by_kind.get(field.kind, 0)
