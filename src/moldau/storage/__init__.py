@@ -1,1 +1,1 @@
-"""One partition's log on disk, and the folders of many: Kafka's files. May import wire, kernels, config, metrics, types."""
+"""Logs on disk: segments, indexes, recovery, retention, folders. May import wire, kernels, config, metrics, types."""

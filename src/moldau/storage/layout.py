@@ -1,14 +1,14 @@
 """Names of the files in a partition's folder, as Kafka names them.
 
-    <base offset, 20 digits>.log         record batches
-    <base offset>.index                  offset index
-    <base offset>.timeindex              time index
-    <base offset>.txnindex               aborted transactions
-    <offset, 20 digits>.snapshot         producer state up to that offset (exclusive)
-    leader-epoch-checkpoint              where each leader epoch began
-    partition.metadata                   the topic's id
-    *.deleted                            removed, waits to be unlinked
-    *.cleaned, *.swap                    a cleaner's new segment before and while it replaces the old ones
+<base offset, 20 digits>.log         record batches
+<base offset>.index                  offset index
+<base offset>.timeindex              time index
+<base offset>.txnindex               aborted transactions
+<offset, 20 digits>.snapshot         producer state up to that offset (exclusive)
+leader-epoch-checkpoint              where each leader epoch began
+partition.metadata                   the topic's id
+*.deleted                            removed, waits to be unlinked
+*.cleaned, *.swap                    a cleaner's new segment before and while it replaces the old ones
 """
 
 from __future__ import annotations
