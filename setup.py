@@ -3,16 +3,16 @@
 The kernel is optional: where it cannot be built, the install goes on with its pure-Python twin and says so.
 """
 
-from pathlib import Path
+from glob import glob
 
 from setuptools import Extension, setup
 
-KERNEL = "src/moldau/kernels/_native.c"
+KERNEL = Extension(
+    "moldau.kernels._native",
+    ["src/moldau/kernels/_native.c"],
+    depends=glob("src/moldau/kernels/*.h"),
+    extra_compile_args=["-O3", "-std=c11"],
+    optional=True,
+)
 
-extensions = []
-if Path(__file__).with_name("src").joinpath("moldau/kernels/_native.c").exists():
-    extensions.append(
-        Extension("moldau.kernels._native", [KERNEL], extra_compile_args=["-O3", "-std=c11"], optional=True)
-    )
-
-setup(ext_modules=extensions)
+setup(ext_modules=[KERNEL])

@@ -36,7 +36,7 @@ def main() -> int:
         return fail(f"Python {'.'.join(map(str, MINIMUM_PYTHON))} or newer is needed, this is {sys.version.split()[0]}")
     with one_at_a_time():
         stage("packages", ["pyproject.toml", "constraints.txt"], install_packages)
-        stage("kernel", ["pyproject.toml", "setup.py", "src/moldau/kernels/_native.c"], install_project)
+        stage("kernel", ["pyproject.toml", "setup.py", *kernel_sources()], install_project)
         stage("tools", [], install_tools)
     return 0
 
@@ -79,24 +79,31 @@ LIST_REQUIREMENTS = """
 import tomllib
 project = tomllib.load(open("pyproject.toml", "rb"))["project"]
 extras = project["optional-dependencies"]
-print(*(r for r in [*project["dependencies"], *extras["demo"], *extras["dev"]] if not r.startswith("moldau")), sep="\\n")
+wanted = [*project["dependencies"], *extras["demo"], *extras["dev"]]
+print(*(name for name in wanted if not name.startswith("moldau")), sep="\\n")
 """
 
 
 def make_venv() -> None:
-    if (BIN / "python").exists() and run_quietly([str(BIN / "python"), "-m", "pip", "--version"]):
+    same_version = f"import pip, sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
+    if (BIN / "python").exists() and run_quietly([str(BIN / "python"), "-c", same_version]):
         return
-    command = [sys.executable, "-m", "venv", "--clear", str(VENV)]
+    command = [base_python(), "-m", "venv", "--clear", str(VENV)]
     if run_quietly(command):
         return
     say("this Python has no ensurepip")
     if is_root() and apt_install("python3-venv") and run_quietly(command):
         return
     if run_quietly([*command, "--without-pip"]) and run_quietly(
-        [sys.executable, "-m", "pip", "--python", str(BIN / "python"), "install", "pip"]
+        [base_python(), "-m", "pip", "--python", str(BIN / "python"), "install", "pip"]
     ):
         return
     sys.exit(fail("cannot make a virtual environment: install the python3-venv package of your system, then repeat"))
+
+
+def base_python() -> str:
+    """The interpreter outside of any environment: .venv cannot be made anew by the Python inside it."""
+    return getattr(sys, "_base_executable", None) or sys.executable
 
 
 def pip(*arguments: str, environment: dict[str, str] | None = None) -> None:
@@ -111,12 +118,14 @@ def install_project() -> None:
     say("installing moldau (editable) with its compiled kernel")
     for stale in (ROOT / "src/moldau/kernels").glob("_native.*.so"):
         stale.unlink()
-    pip(
-        "install", "--no-build-isolation", "--no-deps", "--editable", ".", environment=os.environ | compiler_settings()
-    )
+    pip("install", "--no-build-isolation", "--no-deps", "--editable", ".", environment=os.environ | compiler_settings())
     built = any((ROOT / "src/moldau/kernels").glob("_native.*.so"))
     if not built and (ROOT / "src/moldau/kernels/_native.c").exists():
         say("the compiled kernel could not be built: moldau works with its pure-Python twin, slowly")
+
+
+def kernel_sources() -> list[str]:
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / "src/moldau/kernels").glob("*.[ch]"))
 
 
 def compiler_settings() -> dict[str, str]:
@@ -140,28 +149,30 @@ def has_compiler() -> bool:
 
 def install_tools() -> None:
     install_java()
-    if not shutil.which("kcat"):
-        if not (is_root() and apt_install("kcat")):
-            say("kcat is not here and only root can install it: the tests that drive it will say so")
+    for program, package, purpose in (
+        ("kcat", "kcat", "the tests that drive it"),
+        ("mvn", "maven", "fetching Apache Kafka, the judge and peer,"),
+    ):
+        if not shutil.which(program) and not (is_root() and apt_install(package)):
+            say(f"{program} is not here and only root can install it: {purpose} cannot use it")
 
 
 def install_java() -> None:
     """Apache Kafka, the judge of the conformance tests and the peer of the benchmarks, runs on it."""
     link = BIN / "java"
     link.unlink(missing_ok=True)
-    if any(java_version(candidate) >= JAVA_VERSION for candidate in java_candidates()):
-        pass
-    elif is_root() and apt_install(f"openjdk-{JAVA_VERSION}-jre-headless"):
-        pass
-    else:
+    if not usable_java() and not (is_root() and apt_install(f"openjdk-{JAVA_VERSION}-jre-headless")):
         say(f"installing Java {JAVA_VERSION} into {USER_CACHE} with the install-jdk package")
         code = f"import jdk; print(jdk.install({str(JAVA_VERSION)!r}, jre=True, path={str(USER_CACHE / 'java')!r}))"
-        run([str(BIN / "python"), "-c", code])
-    for candidate in java_candidates():
-        if java_version(candidate) >= JAVA_VERSION:
-            link.symlink_to(candidate)
-            return
-    say(f"Java {JAVA_VERSION} could not be installed: what needs Apache Kafka will not run")
+        run_quietly([str(BIN / "python"), "-c", code])
+    if java := usable_java():
+        link.symlink_to(java)
+    else:
+        say(f"Java {JAVA_VERSION} could not be installed: what needs Apache Kafka will not run")
+
+
+def usable_java() -> Path | None:
+    return next((java for java in java_candidates() if java_version(java) >= JAVA_VERSION), None)
 
 
 def java_candidates() -> list[Path]:

@@ -1,0 +1,1 @@
+"""Tests by speed: unit, property, contract, clients, faults, conformance, tidy; support, fakes and peers serve them."""

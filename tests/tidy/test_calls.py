@@ -1,0 +1,70 @@
+"""Calls that are wrong where they stand: they block the loop, print into nowhere, or take a clock nobody passed in."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.tidy.tree import SOURCE, python_files, short, tree_of
+
+COMMAND_LINE = SOURCE / "cli"
+# Where real clocks and randomness are made and handed down.
+EDGES = (SOURCE / "server" / "node.py", COMMAND_LINE)
+
+BANNED_EVERYWHERE = {
+    "time.sleep": "it stops the whole broker",
+    "os.system": "use subprocess",
+    "eval": "never",
+    "exec": "never",
+    "breakpoint": "left over",
+    "pdb.set_trace": "left over",
+}
+BANNED_BELOW_THE_COMMAND_LINE = {"print": "log instead", "input": "a broker asks nobody", "sys.exit": "raise instead"}
+BANNED_OUTSIDE_THE_EDGES = {
+    "time.time": "pass the wall clock in",
+    "time.time_ns": "pass the wall clock in",
+    "time.monotonic": "pass the monotonic clock in",
+    "datetime.now": "pass the wall clock in",
+    "datetime.datetime.now": "pass the wall clock in",
+    "random.Random": "pass the generator in",
+    "random.random": "pass the generator in",
+    "random.randint": "pass the generator in",
+    "random.randrange": "pass the generator in",
+    "random.choice": "pass the generator in",
+    "random.shuffle": "pass the generator in",
+    "random.sample": "pass the generator in",
+    "random.seed": "pass the generator in",
+    "uuid.uuid4": "pass the generator in",
+}
+
+
+def test_no_banned_call() -> None:
+    found = [problem for path in python_files("src") for problem in _banned_calls(path)]
+    assert found == []
+
+
+def _banned_calls(path: Path) -> Iterator[str]:
+    banned = dict(BANNED_EVERYWHERE)
+    if COMMAND_LINE not in path.parents:
+        banned |= BANNED_BELOW_THE_COMMAND_LINE
+    if not any(edge == path or edge in path.parents for edge in EDGES):
+        banned |= BANNED_OUTSIDE_THE_EDGES
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Call) and (name := ast.unparse(node.func)) in banned:
+            yield f"{short(path)}:{node.lineno}: {name}(): {banned[name]}"
+
+
+def test_tests_never_sleep_to_synchronise() -> None:
+    # One place may pause between two looks; everything else waits for an event or looks again through it.
+    pause_between_looks = {"tests/support/waiting.py", "tests/support/process.py"}
+    found = [
+        f"{short(path)}:{node.lineno}"
+        for path in python_files("tests")
+        if short(path) not in pause_between_looks
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in ("time.sleep", "asyncio.sleep")
+        and not (node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0)
+    ]
+    assert found == []

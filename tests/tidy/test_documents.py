@@ -1,0 +1,75 @@
+"""The documents name what is there, and only what is there."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+from packaging.requirements import Requirement
+
+from tests.tidy.tree import ROOT, SOURCE, text_files
+
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)[^)]*\)")
+
+
+def test_every_folder_is_in_the_architecture() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    folders = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
+    assert [name for name in folders if f"`{name}/`" not in text] == []
+
+
+def test_the_architecture_names_no_folder_that_is_gone() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    table = text[text.index("## Folders") : text.index("## Layers")]
+    named = re.findall(r"^\| `([\w./]+)/`", table, re.MULTILINE)
+    assert named, "the folder table has rows like | `storage/` | ..."
+    assert [name for name in named if not ((SOURCE / name).is_dir() or (ROOT / name).is_dir())] == []
+
+
+def test_every_dependency_has_its_reason() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    reasons = text[text.index("## Dependencies") :]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [
+        *project["dependencies"],
+        *project["optional-dependencies"]["demo"],
+        *project["optional-dependencies"]["dev"],
+    ]
+    names = {re.split(r"[<>=\[; ]", requirement)[0] for requirement in wanted} - {"moldau"}
+    assert sorted(name for name in names if f"`{name}`" not in reasons) == []
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    broken = [
+        f"{path.relative_to(ROOT)}: {target}"
+        for path in text_files()
+        if path.suffix == ".md"
+        for target in LINK.findall(path.read_text())
+        if not (path.parent / target).exists()
+    ]
+    assert broken == []
+
+
+def test_make_targets_in_the_documents_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {
+        target
+        for path in text_files()
+        if path.suffix == ".md"
+        for target in re.findall(r"`make ([a-z]+)", path.read_text())
+    }
+    assert named - targets == set()
+
+
+def test_every_pin_is_within_its_range() -> None:
+    pins = dict(
+        line.lower().split("==")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if line and not line.startswith("#")
+    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    for text in [*project["dependencies"], *extras["demo"], *extras["dev"]]:
+        requirement = Requirement(text)
+        if requirement.name != "moldau":
+            assert requirement.specifier.contains(pins[requirement.name]), text

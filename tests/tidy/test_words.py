@@ -1,0 +1,61 @@
+"""What may not stand in any file: paths of one machine, promises of later work, addresses of registries."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from tests.tidy.tree import packages, python_files, short, text_files, tree_of
+
+# Written in pieces, so that this file does not find itself.
+MACHINE_PATHS = re.compile(r"(?<![\w.$}])/(?:wor" + r"k|home/\w+|roo" + r"t|Users/\w+|farm)/")
+LATER = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK)\b")
+REGISTRIES = re.compile(r"(?:pypi\.or" + r"g|pythonhosted\.or" + r"g|repo1?\.maven\.|maven\.or" + r"g|registry\.npm)")
+
+
+def test_no_path_of_one_machine() -> None:
+    assert _lines_with(MACHINE_PATHS) == []
+
+
+def test_nothing_is_promised_for_later() -> None:
+    assert _lines_with(LATER) == []
+
+
+def test_no_registry_address() -> None:
+    assert _lines_with(REGISTRIES) == []
+
+
+def _lines_with(pattern: re.Pattern[str]) -> list[str]:
+    return [
+        f"{short(path)}:{number}: {line.strip()[:100]}"
+        for path in text_files()
+        if path.name != "LICENSE"
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), start=1)
+        if pattern.search(line)
+    ]
+
+
+def test_every_package_says_its_duty() -> None:
+    silent = []
+    for package in packages():
+        init = package / "__init__.py"
+        if not init.exists() or not _docstring_of(init):
+            silent.append(short(package))
+    assert silent == [], "give each an __init__.py whose docstring says the duty of the folder and what it may import"
+
+
+def test_no_code_in_init() -> None:
+    allowed = ast.Import | ast.ImportFrom | ast.Expr | ast.Assign | ast.AnnAssign | ast.If | ast.Try
+    busy = [
+        f"{short(path)}:{node.lineno}"
+        for path in python_files("src")
+        if path.name == "__init__.py"
+        for node in tree_of(path).body
+        if not isinstance(node, allowed)
+    ]
+    assert busy == []
+
+
+def _docstring_of(path: Path) -> str | None:
+    return ast.get_docstring(tree_of(path))
