@@ -1,0 +1,59 @@
+"""The hot loops over record batches, compiled, with a pure-Python twin; may import `moldau.types` only.
+
+`_native.c` is compiled at set-up; `python.py` has the same functions and serves where nothing could be compiled, or when
+MOLDAU_KERNELS=python asks for it. `NATIVE` says which one is in use. All take any C-contiguous buffer.
+
+- `crc32c(data, value=0)`: the checksum of record batches
+- `check_batch(data, position, limit, with_records=True)`: everything a broker checks of one batch; the fields are named
+  in `BatchCheck`. Without records: length, magic and CRC only, as for batches that may have been compacted.
+- `check_records(payload, count, base_timestamp)`: the same walk over a decompressed records section
+- `scan_batches(data, position, limit)`: the whole batches of a region, by their headers alone
+- `locate_batch(data, position, limit, target_offset)`: position of the first batch that ends at or after an offset, or
+  -1; only headers need to be in view
+- `seek_batch(…)`: the same as (found, position); if not found, position is where the next header has to be read, at or
+  beyond `limit - 60`, unless what lies there is no batch
+- `decode_records(payload, count)`, `records_spans(payload, count)`: the records, whole or without their values; gaps in
+  the offsets are fine; ValueError if malformed
+- `seek_timestamp(payload, count, base_timestamp, target, least_offset_delta=0)`: (offset delta, timestamp) of the first
+  record at or after a time, or None
+"""
+
+import os
+
+from moldau.kernels.status import BatchCheck, BatchStatus
+
+NATIVE = False
+if os.environ.get("MOLDAU_KERNELS") != "python":
+    try:
+        from moldau.kernels import _native as _chosen
+
+        NATIVE = True
+    except ImportError:
+        pass
+if not NATIVE:
+    from moldau.kernels import python as _chosen  # type: ignore[no-redef]
+
+crc32c = _chosen.crc32c
+check_batch = _chosen.check_batch
+check_records = _chosen.check_records
+scan_batches = _chosen.scan_batches
+locate_batch = _chosen.locate_batch
+seek_batch = _chosen.seek_batch
+decode_records = _chosen.decode_records
+records_spans = _chosen.records_spans
+seek_timestamp = _chosen.seek_timestamp
+
+__all__ = [
+    "NATIVE",
+    "BatchCheck",
+    "BatchStatus",
+    "check_batch",
+    "check_records",
+    "crc32c",
+    "decode_records",
+    "locate_batch",
+    "records_spans",
+    "scan_batches",
+    "seek_batch",
+    "seek_timestamp",
+]

@@ -1,0 +1,17 @@
+"""Types of what the kernels return: plain tuples, since building anything richer would cost more than the work itself."""
+
+BatchFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int, int]
+"""The fields of `moldau.kernels.status.BatchCheck`, in its order."""
+
+RecordsFields = tuple[int, int, int, int]
+"""status, walk_max_timestamp, walk_offset_of_max_timestamp, first_null_key_index"""
+
+BatchPlace = tuple[int, int, int, int, int, int]
+"""base_offset, last_offset, position, size, max_timestamp, leader_epoch"""
+
+RecordFields = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int, int]
+"""offset_delta, timestamp_delta, attributes, key, value, headers, start, end (of the record with its length, in the
+payload). Header keys are UTF-8; bytes that are not stay as surrogate escapes, so that nothing is lost."""
+
+RecordSpan = tuple[int, int, bytes | None, bool, int, int]
+"""offset_delta, timestamp_delta, key, has_value, start, end"""

@@ -1,0 +1,47 @@
+"""What the look at one record batch found."""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class BatchStatus(IntEnum):
+    """First field of what `check_batch` and `check_records` return."""
+
+    OK = 0
+    TRUNCATED = 1
+    """The bytes end before the batch does."""
+    BAD_LENGTH = 2
+    BAD_MAGIC = 3
+    BAD_CRC = 4
+    BAD_COUNT = 5
+    """The count disagrees with the last offset delta, with the records, or the offset deltas are not 0, 1, 2, …"""
+    BAD_RECORD = 6
+    """A length, number or header runs out of bounds, or bytes follow the last record."""
+    COMPRESSED = 7
+    """Header and CRC are right; the records have not been looked at."""
+
+
+class BatchCheck(NamedTuple):
+    """Names for the plain tuple of `check_batch`; build it with `BatchCheck(*fields)` off the hot path.
+
+    With the statuses TRUNCATED, BAD_LENGTH and BAD_MAGIC the header was not read: `size` is what the batch claims, or 0
+    if that is unknown or senseless, and every other field is -1. The last three fields are -1 unless the status is OK.
+    """
+
+    status: int
+    size: int
+    base_offset: int
+    leader_epoch: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+    walk_max_timestamp: int
+    """Largest timestamp in the records taken as create time, -1 if none is larger than that."""
+    walk_offset_of_max_timestamp: int
+    """Offset delta of the first record that has it."""
+    first_null_key_index: int
