@@ -107,8 +107,10 @@ def write_clean_shutdown(files: FileSystem, directory: str, broker_epoch: int) -
 
 
 def take_clean_shutdown(files: FileSystem, directory: str) -> int | None:
-    """The broker epoch of the last clean stop, None after a crash. The marker is gone for good when this returns, so that
-    a crash while the logs are loaded counts as one."""
+    """The broker epoch of the last clean stop, None after a crash.
+
+    The marker is gone for good when this returns, so that a crash while the logs are loaded counts as one.
+    """
     path = os.path.join(directory, CLEAN_SHUTDOWN)
     epoch = _read(files, path, lambda data, _: parse_clean_shutdown(data))
     if epoch is not None:

@@ -1,9 +1,9 @@
 """Which log is compacted next, and how its segments are taken together (pure).
 
-A compacted log has a clean part, below the offset up to which it was cleaned last, and a dirty part. The log with the
-largest share of dirty bytes is cleaned first. Never cleaned: the active segment, what is not yet stable (high watermark,
-open transactions), segments younger than `min.compaction.lag.ms`. A segment older than `max.compaction.lag.ms` makes its
-log due at once.
+A compacted log has a clean part, below the offset up to which it was cleaned last, and a dirty part. The log with
+the largest share of dirty bytes is cleaned first. Never cleaned: the active segment, what is not yet stable (high
+watermark, open transactions), segments younger than `min.compaction.lag.ms`. A segment older than
+`max.compaction.lag.ms` makes its log due at once.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def choose_dirtiest(candidates: Iterable[Candidate]) -> Candidate | None:
 def group_segments(
     segments: Sequence[SegmentShape], *, max_bytes: int, max_index_bytes: int, first_uncleanable_offset: int
 ) -> list[list[SegmentShape]]:
-    """Neighbours that together still make one segment are rewritten into one, so that segments do not shrink to nothing."""
+    """Neighbours that together still make one segment are rewritten into one, or segments would shrink to nothing."""
     groups: list[list[SegmentShape]] = []
     for index, segment in enumerate(segments):
         following = index + 1

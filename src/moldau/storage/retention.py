@@ -1,9 +1,9 @@
 """Which segments of a log go, and why (pure).
 
 Three passes from the oldest segment on, as Kafka makes them: what lies below the log start offset, then what exceeds
-`retention.bytes`, then what is older than `retention.ms` by the segment's largest timestamp. A segment with an offset at or
-above the high watermark never goes, so that the log start offset cannot pass it. The active segment goes too when its time
-has come, after a new one was rolled.
+`retention.bytes`, then what is older than `retention.ms` by the segment's largest timestamp. A segment with an offset
+at or above the high watermark never goes, so that the log start offset cannot pass it. The active segment goes too when
+its time has come, after a new one was rolled.
 """
 
 from __future__ import annotations
