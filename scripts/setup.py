@@ -150,11 +150,11 @@ def has_compiler() -> bool:
 def install_tools() -> None:
     install_java()
     for program, package, purpose in (
-        ("kcat", "kcat", "the tests that drive it"),
-        ("mvn", "maven", "fetching Apache Kafka, the judge and peer,"),
+        ("kcat", "kcat", "a client in the tests"),
+        ("mvn", "maven", "it fetches Apache Kafka for the tests and benchmarks that need it"),
     ):
         if not shutil.which(program) and not (is_root() and apt_install(package)):
-            say(f"{program} is not here and only root can install it: {purpose} cannot use it")
+            say(f"{program} is missing ({purpose}); only root can install it, from the package {package}")
 
 
 def install_java() -> None:
@@ -164,7 +164,9 @@ def install_java() -> None:
     if not usable_java() and not (is_root() and apt_install(f"openjdk-{JAVA_VERSION}-jre-headless")):
         say(f"installing Java {JAVA_VERSION} into {USER_CACHE} with the install-jdk package")
         code = f"import jdk; print(jdk.install({str(JAVA_VERSION)!r}, jre=True, path={str(USER_CACHE / 'java')!r}))"
-        run_quietly([str(BIN / "python"), "-c", code])
+        done = subprocess.run([str(BIN / "python"), "-c", code], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            say(f"install-jdk: {done.stderr.strip().splitlines()[-1]}")
     if java := usable_java():
         link.symlink_to(java)
     else:
