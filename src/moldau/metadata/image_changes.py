@@ -1,0 +1,247 @@
+"""From entries to images: `build` makes one from all entries, `apply` the next one from a change, with the delta."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TypeVar
+from uuid import UUID
+
+from moldau.metadata import codec, paths
+from moldau.metadata.image import (
+    EMPTY_IMAGE,
+    NO_SETTINGS,
+    BrokerImage,
+    ClusterImage,
+    FeaturesImage,
+    LooseTopic,
+    PartitionImage,
+    ProducerIdsImage,
+    Settings,
+    TopicImage,
+)
+from moldau.metadata.store import Change, Changes, Listing, Versioned
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDelta:
+    """A topic that exists before and after. `partitions` are the indexes that are new or differ, in order."""
+
+    old: TopicImage
+    new: TopicImage
+    partitions: tuple[int, ...]
+    settings_changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ImageDelta:
+    """What differs between two images. A topic created anew under an old name is in `deleted` and in `created`."""
+
+    created: tuple[TopicImage, ...] = ()
+    deleted: tuple[TopicImage, ...] = ()
+    changed: tuple[TopicDelta, ...] = ()
+    brokers: frozenset[int] = frozenset()
+    broker_settings: frozenset[int] = frozenset()
+    default_broker_settings: bool = False
+    features: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return self == _NOTHING
+
+
+_NOTHING = ImageDelta()
+
+
+def build(listing: Listing) -> ClusterImage:
+    """The image of all entries. Raises BadEntry."""
+    changes = tuple(Change(path, entry) for path, entry in listing.entries.items())
+    return apply(EMPTY_IMAGE, Changes(listing.revision, changes))[0]
+
+
+def apply(image: ClusterImage, changes: Changes) -> tuple[ClusterImage, ImageDelta]:
+    """The image after `changes`, sharing with the old one what they do not touch. Raises BadEntry."""
+    topic_changes: dict[str, _TopicChanges] = {}
+    updated = replace(image, version=changes.revision)
+    brokers: dict[int, BrokerImage | None] = {}
+    broker_settings: dict[int, Settings | None] = {}
+    for change in changes.changes:
+        path, entry = change.path, change.entry
+        parts = path.split("/")
+        match parts:
+            case ["", "topics", name, "partitions", index]:
+                partition = None if entry is None else _partition(path, entry)
+                topic_changes.setdefault(name, _TopicChanges()).partitions[int(index)] = partition
+            case ["", "topics", name]:
+                topic_changes.setdefault(name, _TopicChanges()).entry = (
+                    None if entry is None else _topic(path, entry),
+                )
+            case ["", "configs", "topics", name]:
+                topic_changes.setdefault(name, _TopicChanges()).settings = _settings(path, entry)
+            case ["", "configs", "brokers", paths.DEFAULT_BROKER]:
+                updated = replace(updated, default_broker_settings=_settings(path, entry))
+            case ["", "configs", "brokers", number]:
+                broker_settings[int(number)] = None if entry is None else _settings(path, entry)
+            case ["", "brokers", number]:
+                brokers[int(number)] = None if entry is None else _broker(int(number), path, entry)
+            case _:
+                updated = _apply_single(updated, path, entry)
+    updated = replace(
+        updated,
+        brokers=_merged(image.brokers, brokers),
+        broker_settings=_merged(image.broker_settings, broker_settings),
+    )
+    updated = _apply_topics(updated, topic_changes)
+    return updated, _delta(image, updated, topic_changes, brokers, broker_settings)
+
+
+class _TopicChanges:
+    __slots__ = ("entry", "partitions", "settings")
+
+    def __init__(self) -> None:
+        self.entry: tuple[tuple[UUID, int, int] | None] | None = None
+        self.partitions: dict[int, PartitionImage | None] = {}
+        self.settings: Settings | None = None
+
+
+def _apply_single(image: ClusterImage, path: str, entry: Versioned | None) -> ClusterImage:
+    if path == paths.CLUSTER:
+        return replace(image, cluster_id=None if entry is None else codec.decode_cluster(path, entry.value))
+    if path == paths.FEATURES:
+        if entry is None:
+            return replace(image, features=FeaturesImage())
+        levels = MappingProxyType(codec.decode_features(path, entry.value))
+        return replace(image, features=FeaturesImage(levels, entry.version))
+    if path == paths.PRODUCER_IDS:
+        if entry is None:
+            return replace(image, producer_ids=ProducerIdsImage())
+        return replace(
+            image, producer_ids=ProducerIdsImage(codec.decode_producer_ids(path, entry.value), entry.version)
+        )
+    # Entries of a later release are not ours to judge.
+    return image
+
+
+def _apply_topics(image: ClusterImage, changes: Mapping[str, _TopicChanges]) -> ClusterImage:
+    if not changes:
+        return image
+    topics = dict(image.topics)
+    by_id = dict(image.topics_by_id)
+    loose = dict(image.loose)
+    for name, change in changes.items():
+        old = topics.pop(name, None)
+        if old is not None:
+            del by_id[old.id]
+        whole, rest = _assemble(name, old, loose.pop(name, None), change)
+        if whole is not None:
+            topics[name] = by_id[whole.id] = whole
+        if rest is not None:
+            loose[name] = rest
+    return replace(
+        image,
+        topics=MappingProxyType(topics),
+        topics_by_id=MappingProxyType(by_id),
+        loose=MappingProxyType(loose) if loose else EMPTY_IMAGE.loose,
+    )
+
+
+def _assemble(
+    name: str, old: TopicImage | None, loose: LooseTopic | None, change: _TopicChanges
+) -> tuple[TopicImage | None, LooseTopic | None]:
+    """The topic that the pieces make, and the pieces that are left over."""
+    entry = loose.entry if loose is not None else None
+    settings = loose.settings if loose is not None else NO_SETTINGS
+    pieces: dict[int, PartitionImage | None] = dict(loose.partitions) if loose is not None else {}
+    if old is not None:
+        entry = (old.id, len(old.partitions), old.version)
+        settings = old.settings
+        pieces.update(enumerate(old.partitions))
+    pieces.update(change.partitions)
+    if change.entry is not None:
+        entry = change.entry[0]
+    if change.settings is not None:
+        settings = change.settings
+    partitions = {index: piece for index, piece in pieces.items() if piece is not None}
+    if entry is not None and all(index in partitions for index in range(entry[1])):
+        topic_id, count, version = entry
+        whole = tuple(partitions.pop(index) for index in range(count))
+        extra = LooseTopic(None, MappingProxyType(partitions), NO_SETTINGS) if partitions else None
+        return TopicImage(name, topic_id, whole, settings, version), extra
+    if entry is None and not partitions and settings is NO_SETTINGS:
+        return None, None
+    return None, LooseTopic(entry, MappingProxyType(partitions), settings)
+
+
+def _delta(
+    old: ClusterImage, new: ClusterImage, names: Iterable[str], brokers: Iterable[int], broker_settings: Iterable[int]
+) -> ImageDelta:
+    created, deleted, changed = [], [], []
+    for name in names:
+        before, after = old.topics.get(name), new.topics.get(name)
+        if before is not None and after is not None and before.id == after.id:
+            if before != after:
+                changed.append(_topic_delta(before, after))
+            continue
+        if before is not None:
+            deleted.append(before)
+        if after is not None:
+            created.append(after)
+    return ImageDelta(
+        created=tuple(created),
+        deleted=tuple(deleted),
+        changed=tuple(changed),
+        brokers=frozenset(number for number in brokers if old.brokers.get(number) != new.brokers.get(number)),
+        broker_settings=frozenset(
+            number for number in broker_settings if old.broker_settings.get(number) != new.broker_settings.get(number)
+        ),
+        default_broker_settings=old.default_broker_settings != new.default_broker_settings,
+        features=old.features != new.features,
+    )
+
+
+def _topic_delta(old: TopicImage, new: TopicImage) -> TopicDelta:
+    known = len(old.partitions)
+    differing = tuple(
+        index
+        for index, partition in enumerate(new.partitions)
+        if index >= known or (partition is not old.partitions[index] and partition != old.partitions[index])
+    )
+    return TopicDelta(old, new, differing, old.settings != new.settings)
+
+
+def _merged(old: Mapping[K, V], changes: Mapping[K, V | None]) -> Mapping[K, V]:
+    if not changes:
+        return old
+    merged = dict(old)
+    for key, value in changes.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = value
+    return MappingProxyType(merged)
+
+
+def _partition(path: str, entry: Versioned) -> PartitionImage:
+    found = codec.decode_partition(path, entry.value)
+    return PartitionImage(found.replicas, found.isr, found.leader, found.leader_epoch, entry.version)
+
+
+def _topic(path: str, entry: Versioned) -> tuple[UUID, int, int]:
+    found = codec.decode_topic(path, entry.value)
+    return found.id, found.partitions, entry.version
+
+
+def _settings(path: str, entry: Versioned | None) -> Settings:
+    if entry is None:
+        return NO_SETTINGS
+    return Settings(MappingProxyType(codec.decode_settings(path, entry.value)), entry.version)
+
+
+def _broker(number: int, path: str, entry: Versioned) -> BrokerImage:
+    found = codec.decode_broker(path, entry.value)
+    listeners = MappingProxyType({listener.name: listener for listener in found.listeners})
+    return BrokerImage(number, entry.created, found.incarnation, listeners, found.rack, found.fenced, entry.version)

@@ -1,0 +1,34 @@
+"""Where each kind of entry stands in the metadata store."""
+
+from __future__ import annotations
+
+CLUSTER = "/cluster"
+FEATURES = "/features"
+PRODUCER_IDS = "/producer-ids"
+BROKERS = "/brokers"
+TOPICS = "/topics"
+TOPIC_CONFIGS = "/configs/topics"
+BROKER_CONFIGS = "/configs/brokers"
+
+DEFAULT_BROKER = "default"
+"""In the place of a broker's id: the settings of all brokers."""
+
+
+def broker(broker_id: int) -> str:
+    return f"/brokers/{broker_id}"
+
+
+def topic(name: str) -> str:
+    return f"/topics/{name}"
+
+
+def partition(topic_name: str, index: int) -> str:
+    return f"/topics/{topic_name}/partitions/{index}"
+
+
+def topic_config(name: str) -> str:
+    return f"/configs/topics/{name}"
+
+
+def broker_config(broker_id: int | None) -> str:
+    return f"/configs/brokers/{DEFAULT_BROKER if broker_id is None else broker_id}"

@@ -1,0 +1,91 @@
+"""Follows a metadata store and tells subscribers of each new image, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TypeAlias
+
+from moldau.metadata.image import EMPTY_IMAGE, ClusterImage
+from moldau.metadata.image_changes import ImageDelta, apply, build
+from moldau.metadata.store import Changes, MetadataStore, Revision, Unwatch
+
+LOG = logging.getLogger(__name__)
+
+ImageSubscriber: TypeAlias = Callable[[ClusterImage, ClusterImage, ImageDelta], None]
+
+
+class ImageHolder:
+    """The current image. Subscribers are called on the event loop, one after the other, before `image` is awaited."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self._image = EMPTY_IMAGE
+        self._unwatch: Unwatch | None = None
+        self._loading: list[Changes] | None = None
+        self._subscribers: dict[object, ImageSubscriber] = {}
+        self._waiting: dict[asyncio.Future[ClusterImage], Revision] = {}
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._image
+
+    async def start(self) -> ClusterImage:
+        """Loads the image and follows the store from there; subscribers hear of what comes after. Raises BadEntry."""
+        self._loading = []
+        self._unwatch = self._store.watch("/", self._on_changes)
+        try:
+            self._image = build(await self._store.list("/"))
+        except BaseException:
+            self.stop()
+            raise
+        arrived, self._loading = self._loading, None
+        for changes in arrived:
+            self._on_changes(changes)
+        return self._image
+
+    def stop(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+        for future in tuple(self._waiting):
+            future.cancel()
+
+    def subscribe(self, subscriber: ImageSubscriber) -> Unwatch:
+        """`subscriber(old, new, delta)` after each change, in the order of subscription."""
+        key = object()
+        self._subscribers[key] = subscriber
+
+        def unsubscribe() -> None:
+            self._subscribers.pop(key, None)
+
+        return unsubscribe
+
+    async def reached(self, revision: Revision) -> ClusterImage:
+        """The image once it contains the commit with this revision."""
+        if self._image.version >= revision:
+            return self._image
+        future: asyncio.Future[ClusterImage] = asyncio.get_running_loop().create_future()
+        self._waiting[future] = revision
+        try:
+            return await future
+        finally:
+            del self._waiting[future]
+
+    def _on_changes(self, changes: Changes) -> None:
+        if self._loading is not None:
+            self._loading.append(changes)
+            return
+        if changes.revision <= self._image.version:
+            return
+        old = self._image
+        self._image, delta = apply(old, changes)
+        for subscriber in tuple(self._subscribers.values()):
+            try:
+                subscriber(old, self._image, delta)
+            except Exception:
+                LOG.exception("a subscriber of metadata version %d failed", self._image.version)
+        for future, revision in self._waiting.items():
+            if revision <= self._image.version and not future.done():
+                future.set_result(self._image)
