@@ -1,0 +1,1 @@
+"""Other brokers, started beside ours for comparison. Imports tests.support only."""

@@ -1,0 +1,75 @@
+"""Reads segment files from disk with a foreign parser (kafka-python's), so that our own code is not its own judge."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafka.record import MemoryRecords
+
+LENGTH_AT = 8
+LENGTH_END = 12
+CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """One batch as it lies in a segment file."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    codec: str
+    log_append_time: bool
+    max_timestamp: int
+    producer_id: int
+    crc_valid: bool
+    values: tuple[bytes | None, ...]
+    raw: bytes
+
+
+def partition_folder(data: Path, topic: str, partition: int = 0) -> Path:
+    return data / f"{topic}-{partition}"
+
+
+def segment_files(folder: Path, suffix: str = ".log") -> list[Path]:
+    return sorted(folder.glob(f"*{suffix}"))
+
+
+def stored_batches(folder: Path) -> list[StoredBatch]:
+    """Every batch of the partition in file order."""
+    return [batch for path in segment_files(folder) for batch in _batches(path.read_bytes())]
+
+
+def _batches(content: bytes) -> Iterator[StoredBatch]:
+    position = 0
+    while position + LENGTH_END <= len(content):
+        (length,) = struct.unpack_from(">i", content, position + LENGTH_AT)
+        if length == 0:
+            break  # the preallocated rest of a file is zeros
+        raw = content[position : position + LENGTH_END + length]
+        if len(raw) < LENGTH_END + length:
+            raise AssertionError(f"the file ends in the middle of the batch at {position}")
+        yield _stored_batch(raw)
+        position += len(raw)
+    if any(content[position:]):
+        raise AssertionError(f"{len(content) - position} bytes after the last whole batch")
+
+
+def _stored_batch(raw: bytes) -> StoredBatch:
+    batch = MemoryRecords(raw).next_batch()
+    crc_valid = batch.validate_crc()  # before the records are read: reading decompresses in place
+    return StoredBatch(
+        base_offset=batch.base_offset,
+        last_offset=batch.last_offset,
+        leader_epoch=batch.leader_epoch,
+        codec=CODEC_NAMES[batch.compression_type],
+        log_append_time=batch.timestamp_type == 1,
+        max_timestamp=batch.max_timestamp,
+        producer_id=batch.producer_id,
+        crc_valid=crc_valid,
+        values=tuple(record.value for record in batch),
+        raw=raw,
+    )
