@@ -25,7 +25,7 @@ from uuid import UUID
 VERSION = 1
 
 
-class BadEntry(ValueError):
+class BadEntryError(ValueError):
     """A value in the metadata store that this release cannot read."""
 
     def __init__(self, path: str, reason: str) -> None:
@@ -141,11 +141,11 @@ def _decode(path: str, value: bytes, *needed: str) -> dict[str, Any]:
     try:
         found = json.loads(value)
     except ValueError as error:
-        raise BadEntry(path, f"not JSON: {error}") from error
+        raise BadEntryError(path, f"not JSON: {error}") from error
     if not isinstance(found, dict) or found.get("v") != VERSION:
         version = found.get("v") if isinstance(found, dict) else None
-        raise BadEntry(path, f"its form has version {version!r}; this release reads {VERSION}")
+        raise BadEntryError(path, f"its form has version {version!r}; this release reads {VERSION}")
     for name in needed:
         if name not in found:
-            raise BadEntry(path, f"no member {name!r}")
+            raise BadEntryError(path, f"no member {name!r}")
     return found

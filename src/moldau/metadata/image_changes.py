@@ -58,13 +58,13 @@ _NOTHING = ImageDelta()
 
 
 def build(listing: Listing) -> ClusterImage:
-    """The image of all entries. Raises BadEntry."""
+    """The image of all entries. Raises BadEntryError."""
     changes = tuple(Change(path, entry) for path, entry in listing.entries.items())
     return apply(EMPTY_IMAGE, Changes(listing.revision, changes))[0]
 
 
 def apply(image: ClusterImage, changes: Changes) -> tuple[ClusterImage, ImageDelta]:
-    """The image after `changes`, sharing with the old one what they do not touch. Raises BadEntry."""
+    """The image after `changes`, sharing with the old one what they do not touch. Raises BadEntryError."""
     topic_changes: dict[str, _TopicChanges] = {}
     updated = replace(image, version=changes.revision)
     brokers: dict[int, BrokerImage | None] = {}

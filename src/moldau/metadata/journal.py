@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from moldau.metadata.store import Change, CorruptStore, Revision, Versioned
+from moldau.metadata.store import Change, CorruptStoreError, Revision, Versioned
 
 MAGIC = b"MJf1"
 FORMAT_VERSION = 1
@@ -129,21 +129,23 @@ def encode_snapshot(revision: Revision, entries: Mapping[str, Versioned]) -> Ite
 
 
 def decode_snapshot(data: bytes, file: str) -> tuple[Revision, dict[str, Versioned]]:
-    """Raises CorruptStore unless every frame is whole: a snapshot gets its name only when it is durable."""
+    """Raises CorruptStoreError unless every frame is whole: a snapshot gets its name only when it is durable."""
     frames = iter(_whole_frames(data))
     head = next(frames, None)
     if head is None or len(head[1]) != _HEAD.size:
-        raise CorruptStore(file, 0, "no valid head")
+        raise CorruptStoreError(file, 0, "no valid head")
     version, revision, count = _HEAD.unpack(head[1])
     if version != FORMAT_VERSION:
-        raise CorruptStore(file, FRAME_HEAD_BYTES, f"format version {version}, this release reads {FORMAT_VERSION}")
+        raise CorruptStoreError(
+            file, FRAME_HEAD_BYTES, f"format version {version}, this release reads {FORMAT_VERSION}"
+        )
     entries: dict[str, Versioned] = {}
     end = FRAME_HEAD_BYTES + _HEAD.size
     for position, payload in frames:
         entries.update(_decode_entries(payload))
         end = position + FRAME_HEAD_BYTES + len(payload)
     if len(entries) != count or end != len(data):
-        raise CorruptStore(file, end, f"{len(entries)} of {count} entries are readable")
+        raise CorruptStoreError(file, end, f"{len(entries)} of {count} entries are readable")
     return revision, entries
 
 
@@ -156,10 +158,10 @@ def replay(data: bytes, file: str, *, last: bool) -> Replayed:
         end = position + FRAME_HEAD_BYTES + len(payload)
     if end < len(data):
         if not last:
-            raise CorruptStore(file, end, "a frame is not whole, and later files follow")
+            raise CorruptStoreError(file, end, "a frame is not whole, and later files follow")
         found = _next_whole_frame(data, end + 1)
         if found is not None:
-            raise CorruptStore(file, end, f"a frame is not whole, but a whole one follows at byte {found}")
+            raise CorruptStoreError(file, end, f"a frame is not whole, but a whole one follows at byte {found}")
     return Replayed(commits, end)
 
 

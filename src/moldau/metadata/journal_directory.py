@@ -21,7 +21,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from moldau.metadata import journal
-from moldau.metadata.store import CommitFailed, CorruptStore, OutcomeUnknown, Revision, StoreLocked, Versioned
+from moldau.metadata.store import (
+    CommitFailedError,
+    CorruptStoreError,
+    OutcomeUnknownError,
+    Revision,
+    StoreLockedError,
+    Versioned,
+)
 from moldau.storage.files import FileSystem, read_file, replace_file, write_fully
 
 LOG = logging.getLogger(__name__)
@@ -55,7 +62,7 @@ class JournalDirectory:
         try:
             self._lock = self._files.lock(f"{self._folder}/{LOCK_FILE}")
         except BlockingIOError as error:
-            raise StoreLocked(f"{self._folder} is in use by another process") from error
+            raise StoreLockedError(f"{self._folder} is in use by another process") from error
         try:
             return self._load()
         except BaseException:
@@ -63,29 +70,29 @@ class JournalDirectory:
             raise
 
     def append(self, data: bytes) -> None:
-        """Makes `data` durable. Raises CommitFailed if nothing of it was kept, OutcomeUnknown if nobody can tell."""
+        """Makes `data` durable. CommitFailedError: nothing of it was kept. OutcomeUnknownError: nobody can tell."""
         try:
             write_fully(self._files, self._open_journal, data, self.journal_bytes)
         except OSError as error:
             self._cut_back()
-            raise CommitFailed(f"cannot write to the metadata journal: {error}") from error
+            raise CommitFailedError(f"cannot write to the metadata journal: {error}") from error
         try:
             self._files.fdatasync(self._open_journal)
         except OSError as error:
-            raise OutcomeUnknown(f"cannot sync the metadata journal: {error}") from error
+            raise OutcomeUnknownError(f"cannot sync the metadata journal: {error}") from error
         self.journal_bytes += len(data)
 
     def start_journal(self, revision: Revision) -> None:
         """Ends the current journal; later appends go to a new one that begins after `revision`.
 
-        OSError: the current one is still in use. OutcomeUnknown: it is not known which files a restart would find.
+        OSError: the current one is still in use. OutcomeUnknownError: it is not known which files a restart would find.
         """
         started = self._files.open(self._path("journal", revision), create=True)
         try:
             self._files.sync_directory(self._folder)
         except OSError as error:
             self._files.close(started)
-            raise OutcomeUnknown(f"cannot sync {self._folder}: {error}") from error
+            raise OutcomeUnknownError(f"cannot sync {self._folder}: {error}") from error
         self._files.close(self._open_journal)
         self._journal = started
         self.journal_bytes = 0
@@ -115,7 +122,7 @@ class JournalDirectory:
             self._files.truncate(self._open_journal, self.journal_bytes)
             self._files.fdatasync(self._open_journal)
         except OSError as error:
-            raise OutcomeUnknown(f"cannot cut an unfinished write off the metadata journal: {error}") from error
+            raise OutcomeUnknownError(f"cannot cut an unfinished write off the metadata journal: {error}") from error
 
     def _load(self) -> Loaded:
         journals, snapshots = self._names()
@@ -125,7 +132,7 @@ class JournalDirectory:
             entries = self._read_snapshot(revision)
         needed = [first for first in journals if first >= revision]
         if (journals or snapshots) and needed[:1] != [revision]:
-            raise CorruptStore(self._path("journal", revision), 0, "the file is missing")
+            raise CorruptStoreError(self._path("journal", revision), 0, "the file is missing")
         cut = 0
         for first in needed:
             revision, cut = self._replay(first, revision, entries, last=first == needed[-1])
@@ -142,7 +149,7 @@ class JournalDirectory:
         data = read_file(self._files, path)
         written, entries = journal.decode_snapshot(data, path)
         if written != revision:
-            raise CorruptStore(path, journal.FRAME_HEAD_BYTES, f"its head says revision {written}")
+            raise CorruptStoreError(path, journal.FRAME_HEAD_BYTES, f"its head says revision {written}")
         self.snapshot_bytes = len(data)
         return entries
 
@@ -151,12 +158,12 @@ class JournalDirectory:
     ) -> tuple[Revision, int]:
         path = self._path("journal", first)
         if first != revision:
-            raise CorruptStore(path, 0, f"the files before it end at revision {revision}")
+            raise CorruptStoreError(path, 0, f"the files before it end at revision {revision}")
         data = read_file(self._files, path)
         replayed = journal.replay(data, path, last=last)
         for number, changes in replayed.commits:
             if number != revision + 1:
-                raise CorruptStore(path, 0, f"revision {number} follows {revision}")
+                raise CorruptStoreError(path, 0, f"revision {number} follows {revision}")
             revision = number
             for change in changes:
                 if change.entry is None:

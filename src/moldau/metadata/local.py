@@ -25,18 +25,18 @@ from moldau.metadata.store import (
     Change,
     Changes,
     Check,
-    CommitFailed,
+    CommitFailedError,
     Delete,
     Listing,
     Operation,
-    OutcomeUnknown,
+    OutcomeUnknownError,
     Put,
     Revision,
     SessionWatcher,
-    StoreClosed,
+    StoreClosedError,
     StoreError,
     Unwatch,
-    VersionConflict,
+    VersionConflictError,
     Versioned,
     Watcher,
     check_operations,
@@ -93,7 +93,7 @@ class LocalStore:
         files: FileSystem | None = None,
         rotate_bytes: int = ROTATE_BYTES,
     ) -> LocalStore:
-        """Reads the folder, making it if need be. Raises StoreLocked, CorruptStore or OSError."""
+        """Reads the folder, making it if need be. Raises StoreLockedError, CorruptStoreError or OSError."""
         directory = JournalDirectory(files or OsFiles(), folder)
         store = cls(directory, run_blocking, rotate_bytes)
         loaded = await run_blocking(directory.open)
@@ -146,7 +146,7 @@ class LocalStore:
 
     async def close(self) -> None:
         if self._ended is None:
-            self._ended = StoreClosed("the metadata store is closed")
+            self._ended = StoreClosedError("the metadata store is closed")
         if self._writer is not None:
             await self._writer
         await self._run_blocking(self._directory.close)
@@ -162,7 +162,7 @@ class LocalStore:
     def _plan(
         self, operations: Sequence[Operation], revision: Revision
     ) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
-        """What the operations change, and the part of it that outlives this process. Raises VersionConflict."""
+        """What the operations change, and the part of it that outlives this process. Raises VersionConflictError."""
         changes: list[Change] = []
         durable: list[Change] = []
         for operation in operations:
@@ -171,7 +171,7 @@ class LocalStore:
             version = ABSENT if entry is None else entry.version
             expected = operation.expected_version
             if (expected is not None and expected != version) or (entry is None and type(operation) is Delete):
-                raise VersionConflict(path, expected, version)
+                raise VersionConflictError(path, expected, version)
             if type(operation) is Check:
                 continue
             if type(operation) is Delete:
@@ -195,17 +195,17 @@ class LocalStore:
                 data = journal.encode_group(group[0].revision, [pending.durable for pending in group])
                 try:
                     await self._run_blocking(partial(self._directory.append, data))
-                except CommitFailed as error:
+                except CommitFailedError as error:
                     self._fail(group, error)
                     continue
                 self._publish(group)
                 group = ()
                 if self._directory.journal_bytes >= max(self._rotate_bytes, 2 * self._directory.snapshot_bytes):
                     await self._rotate()
-        except OutcomeUnknown as error:
+        except OutcomeUnknownError as error:
             self._end(group, error)
         except BaseException as error:
-            self._end(group, OutcomeUnknown(f"the writer of the metadata journal ended: {error!r}"))
+            self._end(group, OutcomeUnknownError(f"the writer of the metadata journal ended: {error!r}"))
             raise
         finally:
             self._writer = None
@@ -257,7 +257,7 @@ class LocalStore:
                 pending.done.exception()
         LOG.error("%d metadata commit(s) failed: %s", len(failed), error)
 
-    def _end(self, group: Sequence[_Pending], error: OutcomeUnknown) -> None:
+    def _end(self, group: Sequence[_Pending], error: OutcomeUnknownError) -> None:
         self._ended = error
         self._fail(group, error)
         for watcher in tuple(self._session_watchers.values()):

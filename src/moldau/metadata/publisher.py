@@ -32,7 +32,7 @@ class ImageHolder:
         return self._image
 
     async def start(self) -> ClusterImage:
-        """Loads the image and follows the store from there; subscribers hear of what comes after. Raises BadEntry."""
+        """Loads the image and follows the store; subscribers hear of what comes after. Raises BadEntryError."""
         self._loading = []
         self._unwatch = self._store.watch("/", self._on_changes)
         try:

@@ -11,7 +11,7 @@ serve the same interface as the embedded store:
 - ephemeral entries live as long as the session of the store that put them.
 
 When the outcome of a commit cannot be known (the disk failed while it was written, the session was lost) it ends in
-`OutcomeUnknown` or `SessionLost`: the change may or may not be there when the store is read again.
+`OutcomeUnknownError` or `SessionLostError`: the change may or may not be there when the store is read again.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class StoreError(Exception):
     """Something a metadata store could not do."""
 
 
-class VersionConflict(StoreError):
+class VersionConflictError(StoreError):
     """An operation of a commit met another version than it expected; nothing of the commit was done."""
 
     def __init__(self, path: str, expected: int | None, actual: int) -> None:
@@ -110,31 +110,31 @@ class VersionConflict(StoreError):
         self.actual = actual
 
 
-class InvalidOperation(StoreError):
+class InvalidOperationError(StoreError):
     """A commit no store would take: a malformed path, a value too large, one path twice."""
 
 
-class CommitFailed(StoreError):
+class CommitFailedError(StoreError):
     """The commit could not be made durable and is undone; the store goes on."""
 
 
-class OutcomeUnknown(StoreError):
+class OutcomeUnknownError(StoreError):
     """The commit may or may not be durable, and the store takes no further commits."""
 
 
-class StoreLocked(StoreError):
+class StoreLockedError(StoreError):
     """Another process has the store's files open."""
 
 
-class StoreClosed(StoreError):
+class StoreClosedError(StoreError):
     """The store was closed."""
 
 
-class SessionLost(StoreError):
+class SessionLostError(StoreError):
     """The session ended without our doing: ephemeral entries are gone, watches are dead."""
 
 
-class CorruptStore(StoreError):
+class CorruptStoreError(StoreError):
     """Durable data that is not what was written. `position` is the byte in `file` where it begins."""
 
     def __init__(self, file: str, position: int, reason: str) -> None:
@@ -176,25 +176,25 @@ def is_within(path: str, prefix: str) -> bool:
 
 
 def check_path(path: str) -> None:
-    """Raises InvalidOperation for what ZooKeeper would not take as a path either."""
+    """Raises InvalidOperationError for what ZooKeeper would not take as a path either."""
     if not path.startswith("/") or path == "/":
-        raise InvalidOperation(f"{path!r}: a path begins with a slash and names an entry")
+        raise InvalidOperationError(f"{path!r}: a path begins with a slash and names an entry")
     if len(path) > MAX_PATH_BYTES or not path.isascii() or not path.isprintable():
-        raise InvalidOperation(f"{path!r}: a path is printable ASCII of at most {MAX_PATH_BYTES} characters")
+        raise InvalidOperationError(f"{path!r}: a path is printable ASCII of at most {MAX_PATH_BYTES} characters")
     # "x/".split gives a last empty part; "." and ".." would be resolved by some stores.
     if "//" in path or path.endswith("/") or "/./" in f"{path}/" or "/../" in f"{path}/":
-        raise InvalidOperation(f"{path!r}: no part of a path is empty, '.' or '..'")
+        raise InvalidOperationError(f"{path!r}: no part of a path is empty, '.' or '..'")
 
 
 def check_operations(operations: Sequence[Operation]) -> None:
-    """Raises InvalidOperation for a commit that every store refuses."""
+    """Raises InvalidOperationError for a commit that every store refuses."""
     paths: set[str] = set()
     for operation in operations:
         check_path(operation.path)
         if operation.path in paths:
-            raise InvalidOperation(f"{operation.path}: more than once in one commit")
+            raise InvalidOperationError(f"{operation.path}: more than once in one commit")
         paths.add(operation.path)
         if isinstance(operation, Put) and len(operation.value) > MAX_VALUE_BYTES:
-            raise InvalidOperation(
+            raise InvalidOperationError(
                 f"{operation.path}: a value of {len(operation.value)} bytes exceeds {MAX_VALUE_BYTES}"
             )
