@@ -88,7 +88,7 @@ def test_directory_properties_as_apache_kafka_writes_them() -> None:
     ],
 )
 def test_broken_directory_properties(data: bytes, says: str) -> None:
-    with pytest.raises(CorruptFileError, match="^meta.properties, line "):
+    with pytest.raises(CorruptFileError, match=r"^meta\.properties, line "):
         checkpoints.parse_directory(data, "meta.properties")
     with pytest.raises(CorruptFileError, match=says):
         checkpoints.parse_directory(data, "meta.properties")
