@@ -1,0 +1,18 @@
+"""How long a client must wait before its next request. Only the unlimited manager exists so far; quotas plug in here."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from moldau.security.context import RequestContext
+
+
+class QuotaManager(Protocol):
+    def throttle_ms(self, context: RequestContext, request_bytes: int) -> int:
+        """Called before a request is handled. Above 0, the answer carries the value and the connection is muted for it."""
+        ...
+
+
+class Unlimited:
+    def throttle_ms(self, context: RequestContext, request_bytes: int) -> int:
+        return 0

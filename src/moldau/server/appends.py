@@ -1,0 +1,112 @@
+"""Group commit: batches staged during one turn of the event loop are written together, then published, then answered.
+
+Order of events for every batch (rule: nothing is published before it is written): staged → one write per partition → log end
+offset, producer state and indexes move → (fdatasync, if the topic's flush settings ask for it) → high watermark → answer.
+A write that fails fails every batch staged with it and takes the log's folder offline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from moldau.replication.partition import Partition
+from moldau.storage.errors import LogIOError
+from moldau.storage.log import PartitionLog
+
+log = logging.getLogger("moldau.server.appends")
+
+RunBlocking = Callable[[Callable[[], Any]], asyncio.Future[Any]]
+
+
+class Append(Protocol):
+    """A produce request's share in one partition."""
+
+    def written(self) -> None: ...
+
+    def failed(self) -> None: ...
+
+
+class AppendQueue:
+    def __init__(
+        self,
+        call_soon: Callable[[Callable[[], None]], object],
+        run_blocking: RunBlocking,
+        io_failed: Callable[[PartitionLog, Exception], None],
+    ) -> None:
+        self._call_soon = call_soon
+        self._run_blocking = run_blocking
+        self._io_failed = io_failed
+        self._staged: dict[Partition, list[Append]] = {}
+        self._scheduled = False
+        self._syncing: dict[Partition, list[Append]] = {}
+
+    def add(self, partition: Partition, append: Append) -> None:
+        staged = self._staged.get(partition)
+        if staged is None:
+            self._staged[partition] = [append]
+        else:
+            staged.append(append)
+        if not self._scheduled:
+            self._scheduled = True
+            self._call_soon(self.flush)
+
+    def flush(self) -> None:
+        self._scheduled = False
+        while self._staged:
+            partition, appends = self._staged.popitem()
+            self._commit(partition, appends)
+
+    def flush_partition(self, partition: Partition) -> None:
+        appends = self._staged.pop(partition, None)
+        if appends is not None:
+            self._commit(partition, appends)
+
+    def _commit(self, partition: Partition, appends: list[Append]) -> None:
+        partition_log = partition.log
+        if partition_log is None:
+            fail(appends)
+            return
+        try:
+            partition_log.commit()
+        except LogIOError as error:
+            fail(appends)
+            self._io_failed(partition_log, error)
+            return
+        if partition in self._syncing:
+            self._syncing[partition].extend(appends)
+        elif partition_log.flush_required():
+            self._syncing[partition] = []
+            self._sync(partition, partition_log, appends)
+        else:
+            partition.advance(partition_log.log_end_offset)
+            for append in appends:
+                append.written()
+
+    def _sync(self, partition: Partition, partition_log: PartitionLog, appends: list[Append]) -> None:
+        end_offset = partition_log.log_end_offset
+
+        def synced(done: asyncio.Future[Any]) -> None:
+            error = done.exception()
+            behind = self._syncing.pop(partition)
+            if error is not None or partition.log is not partition_log:
+                fail(appends + behind)
+                if error is not None:
+                    self._io_failed(partition_log, error if isinstance(error, Exception) else OSError(str(error)))
+                return
+            partition_log.flushed(end_offset)
+            partition.advance(end_offset)
+            for append in appends:
+                append.written()
+            if behind:
+                self._syncing[partition] = []
+                self._sync(partition, partition_log, behind)
+
+        self._run_blocking(partition_log.flush_work(end_offset)).add_done_callback(synced)
+
+
+def fail(appends: list[Append]) -> None:
+    for append in appends:
+        append.failed()

@@ -1,0 +1,358 @@
+"""One client connection: bytes in, frames to the dispatcher, answers out in the order of the requests.
+
+Life cycle: made by a listener, lives on the event loop, dies with the socket. Only Produce requests are pipelined: a slot is
+reserved for each and filled when its records are written. Any other request that cannot be answered at once parks the connection:
+what the client sends meanwhile waits here, and reading stops, as Kafka mutes a channel. Nobody else is held up by it.
+
+Received bytes land in one scratch shared by all connections, so that an idle one owns no buffer; a frame that does not fit
+is received straight into a buffer of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from mmap import mmap
+from typing import Protocol, cast
+
+from moldau.security.context import ANONYMOUS, ClientIdentity
+from moldau.server.answers import PIECE_BYTES, SHORT_OF_MEMORY_PIECE_BYTES, FilePiece, Piece
+from moldau.server.buffers import Budget, BufferPool
+from moldau.wire.framing import SIZE
+
+log = logging.getLogger("moldau.server.connection")
+
+SCRATCH_BYTES = 64 * 1024
+MAX_PIPELINED = 256
+WRITE_HIGH_WATER_BYTES = 256 * 1024
+
+
+class ConnectionHost(Protocol):
+    """What a connection needs of the node."""
+
+    scratch: memoryview
+    pool: BufferPool
+    budget: Budget
+    max_frame_bytes: int
+
+    def dispatch(self, connection: Connection, frame: Frame) -> None: ...
+
+    def opened(self, connection: Connection) -> bool: ...
+
+    def closed(self, connection: Connection) -> None: ...
+
+    def run_blocking(self, work: Callable[[], bytearray]) -> asyncio.Future[bytearray]: ...
+
+
+class Frame:
+    """A request's bytes and the buffer behind them, given back once nobody reads them any more."""
+
+    __slots__ = ("_buffer", "_connection", "size", "view")
+
+    def __init__(self, view: memoryview, buffer: mmap | None, connection: Connection) -> None:
+        self.view = view
+        self.size = len(view)
+        self._buffer = buffer
+        self._connection = connection
+
+    def release(self) -> None:
+        if self._buffer is not None:
+            host = self._connection.host
+            host.pool.give_back(self._buffer)
+            host.budget.give_back(self.size)
+            self._buffer = None
+
+
+class Slot:
+    """The place of one answer in the order of answers."""
+
+    __slots__ = ("connection", "mute_ms", "pieces")
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.pieces: Sequence[Piece] | None = None
+        self.mute_ms = 0
+
+    def answer(self, pieces: Sequence[Piece]) -> None:
+        self.pieces = pieces
+        self.connection.slot_filled()
+
+    def disconnect(self) -> None:
+        self.pieces = ()
+        self.connection.close()
+
+
+class Connection(asyncio.BufferedProtocol):
+    def __init__(self, host: ConnectionHost, listener: str) -> None:
+        self.host = host
+        self.client = ClientIdentity(ANONYMOUS, listener, "unknown")
+        self.last_active = 0.0
+        self.open = False
+        self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self._loop = asyncio.get_running_loop()
+        # inward
+        self._stash = b""
+        self._frame: mmap | None = None
+        self._frame_view: memoryview = memoryview(b"")
+        self._frame_size = 0
+        self._filled = 0
+        self._backlog: deque[Frame] = deque()
+        self._parked = False
+        self._reading_paused = False
+        self._waits_for_budget = False
+        # outward
+        self._slots: deque[Slot] = deque()
+        self._outbox: deque[Piece] = deque()
+        self._writing_paused = False
+        self._reading_file = False
+        self._muted = False
+
+    # --- life ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.client.address = peer[0] if isinstance(peer, tuple) else "unknown"
+        self.last_active = self._loop.time()
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        self.open = True
+        if not self.host.opened(self):
+            self.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.open = False
+        self.host.closed(self)
+        self._drop_incomplete_frame()
+        for frame in self._backlog:
+            frame.release()
+        self._backlog.clear()
+        for piece in self._outbox:
+            if isinstance(piece, FilePiece):
+                piece.file.release()
+        self._outbox.clear()
+        for slot in self._slots:
+            self._release_pieces(slot)
+        self._slots.clear()
+
+    def close(self) -> None:
+        """Closes once what was already handed to the socket is sent."""
+        if self.open:
+            self.open = False
+            self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of a request is under way, so that a draining broker may close it."""
+        return not self._slots and not self._outbox and not self._backlog
+
+    # --- inward ---
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._frame is not None:
+            return self._frame_view[self._filled : self._frame_size]
+        return self.host.scratch
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_active = self._loop.time()
+        if self._frame is None:
+            self._received_in_scratch(nbytes)
+            return
+        self._filled += nbytes
+        if self._filled == self._frame_size:
+            frame = Frame(self._frame_view[: self._frame_size], self._frame, self)
+            self._frame = None
+            self._received_frame(frame)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def _received_in_scratch(self, nbytes: int) -> None:
+        data = self.host.scratch[:nbytes]
+        if self._stash:
+            data = memoryview(self._stash + bytes(data))
+            self._stash = b""
+        self._take_frames(data)
+
+    def _take_frames(self, data: memoryview) -> None:
+        position, end = 0, len(data)
+        while self.open and end - position >= 4:
+            (size,) = SIZE.unpack_from(data, position)
+            if size < 0 or size > self.host.max_frame_bytes:
+                log.warning(
+                    "%s: closing: a request of %d bytes was announced, socket.request.max.bytes is %d",
+                    self.client.address, size, self.host.max_frame_bytes,
+                )  # fmt: skip
+                self.close()
+                return
+            start = position + 4
+            if start + size > end:
+                self._begin_frame(size, data[start:])
+                return
+            position = start + size
+            self._received_frame(Frame(memoryview(bytearray(data[start:position])), None, self))
+        if self.open and position < end:
+            self._stash = bytes(data[position:])
+
+    def _begin_frame(self, size: int, head: memoryview) -> None:
+        if self.host.budget.exhausted:
+            self._stash = SIZE.pack(size) + bytes(head)
+            self._waits_for_budget = True
+            self._update_reading()
+            self.host.budget.when_free(self._budget_free)
+            return
+        self.host.budget.take(size)
+        self._frame = self.host.pool.take(size)
+        self._frame_view = memoryview(self._frame)
+        self._frame_size = size
+        self._filled = len(head)
+        self._frame_view[: self._filled] = head
+
+    def _budget_free(self) -> None:
+        self._waits_for_budget = False
+        if self.open:
+            stash, self._stash = self._stash, b""
+            self._take_frames(memoryview(stash))
+            self._update_reading()
+
+    def _drop_incomplete_frame(self) -> None:
+        if self._frame is not None:
+            Frame(self._frame_view[: self._frame_size], self._frame, self).release()
+            self._frame = None
+
+    def _received_frame(self, frame: Frame) -> None:
+        if self._parked or self._muted or len(self._slots) >= MAX_PIPELINED:
+            self._backlog.append(frame)
+            self._update_reading()
+        else:
+            self.host.dispatch(self, frame)
+
+    def _update_reading(self) -> None:
+        pause = bool(self._backlog) or self._waits_for_budget
+        if pause != self._reading_paused and not self._transport.is_closing():
+            self._reading_paused = pause
+            if pause:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    # --- requests in flight ---
+
+    def reserve(self) -> Slot:
+        slot = Slot(self)
+        self._slots.append(slot)
+        return slot
+
+    def park(self) -> None:
+        """Nothing that follows is handled until the reserved slots are answered."""
+        self._parked = True
+
+    def slot_filled(self) -> None:
+        if not self.open:
+            self._drop_slots()
+            return
+        slots = self._slots
+        while slots and slots[0].pieces is not None:
+            slot = slots.popleft()
+            self._outbox.extend(slot.pieces or ())
+            if slot.mute_ms:
+                self._mute(slot.mute_ms)
+        self._pump()
+        if not slots:
+            self._parked = False
+        if self._backlog:
+            self._serve_backlog()
+
+    def _drop_slots(self) -> None:
+        while self._slots and self._slots[0].pieces is not None:
+            self._release_pieces(self._slots.popleft())
+
+    @staticmethod
+    def _release_pieces(slot: Slot) -> None:
+        for piece in slot.pieces or ():
+            if isinstance(piece, FilePiece):
+                piece.file.release()
+        slot.pieces = ()
+
+    def _serve_backlog(self) -> None:
+        while self._backlog and self.open and not self._parked and not self._muted and len(self._slots) < MAX_PIPELINED:
+            self.host.dispatch(self, self._backlog.popleft())
+        if self.open:
+            self._update_reading()
+
+    def _mute(self, milliseconds: int) -> None:
+        self._muted = True
+        self._loop.call_later(milliseconds / 1000, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted = False
+        self._serve_backlog()
+
+    # --- outward ---
+
+    def pause_writing(self) -> None:
+        self._writing_paused = True
+
+    def resume_writing(self) -> None:
+        self._writing_paused = False
+        self.last_active = self._loop.time()
+        self._pump()
+
+    def _pump(self) -> None:
+        """Hands to the socket what it takes: small answers joined into one write, files piece by piece."""
+        outbox = self._outbox
+        small: list[bytes | bytearray] = []
+        while outbox and not self._writing_paused and not self._reading_file:
+            piece = outbox[0]
+            if not isinstance(piece, FilePiece):
+                small.append(piece)
+                outbox.popleft()
+                continue
+            if small:
+                self._transport.write(b"".join(small))
+                small = []
+                continue
+            self._send_from_file(piece)
+        if small:
+            self._transport.write(small[0] if len(small) == 1 else b"".join(small))
+
+    def _send_from_file(self, piece: FilePiece) -> None:
+        limit = SHORT_OF_MEMORY_PIECE_BYTES if self.host.budget.exhausted else PIECE_BYTES
+        try:
+            data = piece.read_now(limit)
+        except OSError as error:
+            self._file_failed(error)
+            return
+        if data is None:
+            self._reading_file = True
+            future = self.host.run_blocking(lambda: piece.read_blocking(limit))
+            future.add_done_callback(lambda done: self._file_read(piece, done))
+        else:
+            self._write_file_data(piece, data)
+
+    def _file_read(self, piece: FilePiece, done: asyncio.Future[bytearray]) -> None:
+        self._reading_file = False
+        if done.cancelled() or not self.open:
+            done.cancelled() or done.exception()
+            return
+        error = done.exception()
+        if error is not None:
+            self._file_failed(error)
+            return
+        self._write_file_data(piece, done.result())
+        self._pump()
+
+    def _write_file_data(self, piece: FilePiece, data: bytearray) -> None:
+        self._transport.write(data)
+        if piece.length == 0 and self._outbox and self._outbox[0] is piece:
+            self._outbox.popleft()
+            piece.file.release()
+
+    def _file_failed(self, error: BaseException) -> None:
+        """The head of the answer is already sent: only closing tells the client that the rest will not come."""
+        log.error("%s: closing: cannot read an answer's records: %s", self.client.address, error)
+        self.abort()

@@ -1,0 +1,139 @@
+"""From a frame to a handler and back: header, version check, context, quota, metrics; one place for what every API shares.
+
+A request that cannot be parsed, an unknown key or a version that is not announced closes the connection, as Kafka does; the one
+exception is ApiVersions, which is answered in version 0 with the list, so that a newer client can find common ground.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from moldau.metrics import Counter, Histogram
+from moldau.security.context import RequestContext
+from moldau.server.connection import Connection, Frame, Slot
+from moldau.server.registry import Api
+from moldau.types.errors import ErrorCode
+from moldau.wire.apis import ApiKey
+from moldau.wire.codec import decode, encode
+from moldau.wire.framing import RequestHeader, frame_response, read_request_header, response_has_tags, skip_header_tags
+from moldau.wire.primitives import DecodeError
+from moldau.wire.schema import Message
+
+if TYPE_CHECKING:
+    from moldau.server.broker import Broker
+
+log = logging.getLogger("moldau.server.dispatch")
+
+NETWORK = "kafka.network"
+
+
+class Dispatcher:
+    def __init__(self, broker: Broker, apis: dict[int, Api]) -> None:
+        self.broker = broker
+        self.apis = apis
+        self._requests: dict[tuple[int, int], Counter] = {}
+        self._times: dict[int, Histogram] = {key: self._histogram(api) for key, api in apis.items()}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def _histogram(self, api: Api) -> Histogram:
+        return self.broker.metrics.histogram(NETWORK, "RequestMetrics", "TotalTimeMs", request=request_name(api.key))
+
+    def _count(self, key: int, version: int) -> None:
+        counter = self._requests.get((key, version))
+        if counter is None:
+            name = request_name(key)
+            counter = self.broker.metrics.counter(NETWORK, "RequestMetrics", "RequestsPerSec", request=name, version=str(version))
+            self._requests[key, version] = counter
+        counter.value += 1
+
+    def dispatch(self, connection: Connection, frame: Frame) -> None:
+        try:
+            header = read_request_header(frame.view)
+            api = self.apis.get(header.api_key)
+            if api is None or not max(api.first, api.refused_below) <= header.api_version <= api.last:
+                self._refuse_version(connection, header, api)
+                frame.release()
+                return
+            body = header.body
+            if header.api_version >= api.request.FLEXIBLE_FROM:
+                body = skip_header_tags(frame.view, body)
+            self._handle(connection, frame, header, api, body)
+        except DecodeError as error:
+            log.warning("%s: closing: a request cannot be read: %s", connection.client.address, error)
+            frame.release()
+            connection.close()
+        except Exception:
+            log.exception("%s: closing: a request failed", connection.client.address)
+            frame.release()
+            connection.close()
+
+    def _refuse_version(self, connection: Connection, header: RequestHeader, api: Api | None) -> None:
+        if api is not None and api.key == ApiKey.API_VERSIONS:
+            body = encode(self.broker.announced_versions(ErrorCode.UNSUPPORTED_VERSION), 0)
+            connection.reserve().answer([frame_response(header.correlation_id, False, body)])
+            return
+        log.warning(
+            "%s: closing: api key %d version %d is not served", connection.client.address, header.api_key, header.api_version
+        )
+        connection.close()
+
+    def _handle(self, connection: Connection, frame: Frame, header: RequestHeader, api: Api, body: int) -> None:
+        self._count(header.api_key, header.api_version)
+        context = RequestContext(
+            connection.client, header.client_id or "", header.api_key, header.api_version, header.correlation_id
+        )
+        slot = connection.reserve()
+        slot.mute_ms = self.broker.quotas.throttle_ms(context, frame.size)
+        if not api.pipelined:
+            self.broker.appends.flush()
+        if api.raw is not None:
+            if not api.pipelined:
+                connection.park()
+            api.raw(self.broker, context, frame, body, slot)
+            return
+        started = perf_counter()
+        request, _ = decode(api.request, header.api_version, frame.view, body)
+        assert api.handle is not None
+        answer = api.handle(self.broker, context, request)
+        if isinstance(answer, Message):
+            frame.release()
+            self._answer(slot, context, api, answer, started)
+        else:
+            connection.park()
+            self._answer_later(slot, context, api, answer, frame, started)
+
+    def _answer(self, slot: Slot, context: RequestContext, api: Api, answer: Message, started: float) -> None:
+        if slot.mute_ms and hasattr(answer, "throttle_time_ms"):
+            answer.throttle_time_ms = slot.mute_ms
+        tags = response_has_tags(api.key, context.api_version >= api.request.FLEXIBLE_FROM)
+        slot.answer([frame_response(context.correlation_id, tags, encode(answer, context.api_version))])
+        self._times[api.key].record((perf_counter() - started) * 1000)
+
+    def _answer_later(
+        self, slot: Slot, context: RequestContext, api: Api, answer: Awaitable[Message], frame: Frame, started: float
+    ) -> None:
+        async def finish() -> None:
+            try:
+                self._answer(slot, context, api, await answer, started)
+            except Exception:
+                log.exception("%s: closing: %s failed", context.client.address, request_name(api.key))
+                slot.disconnect()
+            finally:
+                frame.release()
+
+        task = asyncio.get_running_loop().create_task(finish())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def drain(self) -> None:
+        if self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def request_name(key: int) -> str:
+    """Kafka's name of a request in metrics: FindCoordinator, OffsetForLeaderEpoch."""
+    return "".join(part.capitalize() for part in ApiKey(key).name.split("_"))

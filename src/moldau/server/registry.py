@@ -1,0 +1,33 @@
+"""How a handler module declares itself: key, versions, and what is called. Adding an API is adding one module with an `API`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from moldau.security.context import RequestContext
+from moldau.wire.apis import ApiKey
+from moldau.wire.schema import Message
+
+if TYPE_CHECKING:
+    from moldau.server.broker import Broker
+    from moldau.server.connection import Frame, Slot
+
+Handle = Callable[["Broker", RequestContext, Any], Message | Awaitable[Message]]
+#: A raw handler reads the frame from the body's position on itself, and fills the slot when it can.
+RawHandle = Callable[["Broker", RequestContext, "Frame", int, "Slot"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    key: ApiKey
+    first: int
+    last: int
+    request: type[Message]
+    handle: Handle | None = None
+    raw: RawHandle | None = None
+    #: Produce may start before the answers of earlier Produce requests on the connection are known.
+    pipelined: bool = False
+    #: Versions that are announced (old clients infer features from them) but answered with UNSUPPORTED_VERSION.
+    refused_below: int = 0
