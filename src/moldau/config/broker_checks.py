@@ -1,0 +1,171 @@
+"""Checks of a broker's properties against each other, and the parts that several settings make together."""
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from moldau.config.definition import ConfigError
+from moldau.config.listeners import Endpoints, resolve
+from moldau.config.synonyms import broker_synonyms, milliseconds
+from moldau.config.tables import broker_settings
+
+_Result = TypeVar("_Result")
+_MEBIBYTE = 1 << 20
+_HOST_NAME = re.compile(r"[0-9a-zA-Z_]([0-9a-zA-Z_.-]*[0-9a-zA-Z_.])?", re.ASCII)
+
+
+class BrokerConfigError(ValueError):
+    """The properties cannot be used; one line for each reason."""
+
+    def __init__(self, problems: Sequence[ConfigError]) -> None:
+        super().__init__("\n".join(map(_line, problems)))
+        self.problems = tuple(problems)
+
+
+def _line(problem: ConfigError) -> str:
+    """What Kafka would say, completed by the key and the value or by what is allowed where Kafka leaves that out."""
+    text = str(problem)
+    if not text.startswith("Invalid value "):
+        return f"Invalid value {problem.value} for configuration {problem.key}: {text}"
+    setting = broker_settings().get(problem.key)
+    return f"{text} (allowed: {setting.allowed()})" if setting is not None and setting.allowed() else text
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    endpoints: Endpoints
+    log_dirs: tuple[str, ...]
+    max_connections_per_ip_overrides: dict[str, int]
+
+
+def check(values: Mapping[str, Any], written: Mapping[str, str]) -> Checked:
+    """What the settings mean together; raises BrokerConfigError with everything in which they disagree."""
+    problems: list[ConfigError] = []
+    endpoints = _attempt(problems, lambda: resolve(values, written))
+    overrides = _attempt(problems, lambda: _connection_overrides(values["max.connections.per.ip.overrides"]))
+    for rule in _RULES:
+        try:
+            rule(values)
+        except ConfigError as problem:
+            problems.append(problem)
+    if problems or endpoints is None or overrides is None:
+        raise BrokerConfigError(problems)
+    return Checked(endpoints, values["log.dirs"] or values["log.dir"], overrides)
+
+
+def _attempt(problems: list[ConfigError], step: Callable[[], _Result]) -> _Result | None:
+    try:
+        return step()
+    except ConfigError as problem:
+        problems.append(problem)
+        return None
+
+
+def _connection_overrides(text: str) -> dict[str, int]:
+    key = "max.connections.per.ip.overrides"
+    overrides = {}
+    for pair in filter(None, (part.strip() for part in text.split(","))):
+        address, colon, number = pair.rpartition(":")
+        if not colon or not re.fullmatch(r"\d+", number.strip(), re.ASCII):
+            raise ConfigError(key, text, "Expected a comma separated list of address:number")
+        address = address.strip()
+        if not _is_address(address):
+            message = f"max.connections.per.ip.overrides contains invalid addresses : {address}"
+            raise ConfigError(key, text, "IP addresses and host names", message)
+        overrides[address] = int(number)
+    return overrides
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text.strip("[]"))
+    except ValueError:
+        return _HOST_NAME.fullmatch(text) is not None
+    return True
+
+
+def _require(fulfilled: bool, key: str, values: Mapping[str, Any], message: str) -> None:
+    if not fulfilled:
+        raise ConfigError(key, str(values[key]), message, message)
+
+
+def _check_ids(values: Mapping[str, Any]) -> None:
+    message = "You must set `node.id` to the same value as `broker.id`."
+    _require(values["node.id"] == values["broker.id"], "node.id", values, message)
+
+
+def _check_roll(values: Mapping[str, Any]) -> None:
+    message = "log.roll.ms must be greater than or equal to 1"
+    _require(milliseconds(values, "log.roll.ms") >= 1, "log.roll.ms", values, message)
+
+
+def _check_jitter(values: Mapping[str, Any]) -> None:
+    message = "log.roll.jitter.ms must be greater than or equal to 0"
+    _require(milliseconds(values, "log.roll.jitter.ms") >= 0, "log.roll.jitter.ms", values, message)
+
+
+def _check_retention(values: Mapping[str, Any]) -> None:
+    message = "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
+    _require(milliseconds(values, "log.retention.ms") != 0, "log.retention.ms", values, message)
+
+
+def _check_cleaner(values: Mapping[str, Any]) -> None:
+    threads, buffer = values["log.cleaner.threads"], values["log.cleaner.dedupe.buffer.size"]
+    _require(threads > 0, "log.cleaner.threads", values, "log.cleaner.threads must be at least 1")
+    message = "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."
+    _require(buffer // threads > _MEBIBYTE, "log.cleaner.dedupe.buffer.size", values, message)
+
+
+def _check_compaction_lags(values: Mapping[str, Any]) -> None:
+    lowest, highest = values["log.cleaner.min.compaction.lag.ms"], values["log.cleaner.max.compaction.lag.ms"]
+    message = f"conflict topic config setting min.compaction.lag.ms ({lowest}) > max.compaction.lag.ms ({highest})"
+    _require(lowest <= highest, "log.cleaner.min.compaction.lag.ms", values, message)
+
+
+def _check_queue(values: Mapping[str, Any]) -> None:
+    queued, largest = values["queued.max.request.bytes"], values["socket.request.max.bytes"]
+    message = "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
+    _require(queued <= 0 or queued >= largest, "queued.max.request.bytes", values, message)
+
+
+def _check_connections(values: Mapping[str, Any]) -> None:
+    fulfilled = values["max.connections.per.ip"] != 0 or bool(values["max.connections.per.ip.overrides"])
+    message = "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
+    _require(fulfilled, "max.connections.per.ip", values, message)
+
+
+def _check_idle(values: Mapping[str, Any]) -> None:
+    delay, idle = values["connection.failed.authentication.delay.ms"], values["connections.max.idle.ms"]
+    message = (
+        f"connection.failed.authentication.delay.ms={delay} should always be less than connections.max.idle.ms={idle}"
+        " to prevent failed authentication responses from timing out"
+    )
+    _require(idle < 0 or delay < idle, "connections.max.idle.ms", values, message)
+
+
+_RULES = (
+    _check_ids,
+    _check_roll,
+    _check_jitter,
+    _check_retention,
+    _check_cleaner,
+    _check_compaction_lags,
+    _check_queue,
+    _check_connections,
+    _check_idle,
+)
+
+
+def warnings(written: Mapping[str, str]) -> tuple[str, ...]:
+    """One line for each property that is unknown or has no effect."""
+    settings = broker_settings()
+    lines = []
+    for name in written:
+        known = [settings[synonym] for synonym in broker_synonyms(name) if synonym in settings]
+        if not known:
+            lines.append(f"Unknown configuration {name} is ignored.")
+        elif not known[0].honoured or name not in settings:
+            lines.append(f"Configuration {name} is accepted but has no effect on this broker.")
+    return tuple(lines)
