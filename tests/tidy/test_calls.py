@@ -12,6 +12,9 @@ COMMAND_LINE = SOURCE / "cli"
 # Where real clocks and randomness are made and handed down.
 EDGES = (SOURCE / "server" / "node.py", COMMAND_LINE)
 
+# The codec compiles one encoder and decoder per message and version from our own schemas, as dataclasses does.
+COMPILES_ITS_OWN_TEXT = SOURCE / "wire" / "codec.py"
+
 BANNED_EVERYWHERE = {
     "time.sleep": "it stops the whole broker",
     "os.system": "use subprocess",
@@ -46,6 +49,8 @@ def test_no_banned_call() -> None:
 
 def _banned_calls(path: Path) -> Iterator[str]:
     banned = dict(BANNED_EVERYWHERE)
+    if path == COMPILES_ITS_OWN_TEXT:
+        del banned["exec"]
     if COMMAND_LINE not in path.parents:
         banned |= BANNED_BELOW_THE_COMMAND_LINE
     if not any(edge == path or edge in path.parents for edge in EDGES):
