@@ -1,7 +1,7 @@
 """The hot loops over record batches, compiled, with a pure-Python twin; may import `moldau.types` only.
 
-`_native.c` is compiled at set-up; `python.py` has the same functions and serves where nothing could be compiled, or when
-MOLDAU_KERNELS=python asks for it. `NATIVE` says which one is in use. All take any C-contiguous buffer.
+`_native.c` is compiled at set-up; `python.py` has the same functions and serves where nothing could be compiled, or
+where MOLDAU_KERNELS=python asks for it. `NATIVE` says which one is in use. All take any C-contiguous buffer.
 
 - `crc32c(data, value=0)`: the checksum of record batches
 - `check_batch(data, position, limit, with_records=True)`: everything a broker checks of one batch; the fields are named

@@ -1,7 +1,8 @@
 from typing import Final
 
-from moldau.kernels.signatures import BatchFields, BatchPlace, RecordFields, RecordsFields, RecordSpan
 from typing_extensions import Buffer
+
+from moldau.kernels.signatures import BatchFields, BatchPlace, RecordFields, RecordsFields, RecordSpan
 
 CRC32C_BY: Final[str]
 

@@ -1,4 +1,4 @@
-"""Types of what the kernels return: plain tuples, since building anything richer would cost more than the work itself."""
+"""Types of what the kernels return: plain tuples, since anything richer would cost more than the work itself."""
 
 BatchFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int, int]
 """The fields of `moldau.kernels.status.BatchCheck`, in its order."""

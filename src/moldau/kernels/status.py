@@ -39,7 +39,7 @@ class BatchCheck(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    record_count: int
     walk_max_timestamp: int
     """Largest timestamp in the records taken as create time, -1 if none is larger than that."""
     walk_offset_of_max_timestamp: int
