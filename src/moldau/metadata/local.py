@@ -78,6 +78,7 @@ class LocalStore:
         self._revision: Revision = 0
         self._staged_revision: Revision = 0
         self._queue: deque[_Pending] = deque()
+        self._last_commit: asyncio.Future[Revision] | None = None
         self._writer: asyncio.Task[None] | None = None
         self._watchers: dict[object, tuple[str, Watcher]] = {}
         self._session_watchers: dict[object, SessionWatcher] = {}
@@ -121,10 +122,17 @@ class LocalStore:
             self._staged[change.path] = (revision, change.entry)
         pending = _Pending(revision, changes, durable, asyncio.get_running_loop().create_future())
         self._queue.append(pending)
+        self._last_commit = pending.done
         if self._writer is None:
             self._writer = asyncio.create_task(self._write_queued())
         # A caller that gives up does not take back what is queued.
         return await asyncio.shield(pending.done)
+
+    async def sync(self) -> Revision:
+        self._check_open()
+        if self._last_commit is not None:
+            await asyncio.wait([self._last_commit])
+        return self._revision
 
     def watch(self, prefix: str, watcher: Watcher) -> Unwatch:
         key = object()

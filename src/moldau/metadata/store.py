@@ -159,6 +159,9 @@ class MetadataStore(Protocol):
     async def commit(self, operations: Sequence[Operation]) -> Revision:
         """Does all operations or none, and returns when they are durable. Watchers may hear of them later."""
 
+    async def sync(self) -> Revision:
+        """Waits for all commits that began before; the revision that holds them, of which watchers will be told."""
+
     def watch(self, prefix: str, watcher: Watcher) -> Unwatch:
         """Calls `watcher` on the event loop with each later change at or below `prefix`."""
 
