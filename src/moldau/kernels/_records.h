@@ -42,7 +42,7 @@ enum {
     CODEC_MASK = 7,
 };
 
-enum batch_status { OK, TRUNCATED, BAD_LENGTH, BAD_MAGIC, BAD_CRC, BAD_COUNT, BAD_RECORD, COMPRESSED };
+enum batch_status { OK, TRUNCATED, BAD_LENGTH, BAD_MAGIC, BAD_CRC, BAD_COUNT, BAD_RECORD, COMPRESSED, BAD_OFFSETS };
 
 typedef struct {
     int64_t base_offset;
@@ -252,6 +252,7 @@ static enum batch_status
 walk_records(const uint8_t *p, const uint8_t *end, int32_t count, int64_t base_timestamp, walk_result *result)
 {
     walk_result seen = NOTHING_WALKED;
+    enum batch_status status = OK;
     for (int32_t index = 0; index < count; index++) {
         record_fields record;
         if (p == end) {
@@ -262,7 +263,7 @@ walk_records(const uint8_t *p, const uint8_t *end, int32_t count, int64_t base_t
             return BAD_RECORD;
         }
         if (record.offset_delta != index) {
-            return BAD_COUNT;
+            status = BAD_OFFSETS;
         }
         int64_t timestamp = wrapping_sum(base_timestamp, record.timestamp_delta);
         if (timestamp > seen.max_timestamp) {
@@ -277,7 +278,7 @@ walk_records(const uint8_t *p, const uint8_t *end, int32_t count, int64_t base_t
         return BAD_RECORD;
     }
     *result = seen;
-    return OK;
+    return status;
 }
 
 #endif

@@ -195,6 +195,7 @@ def _frame(view: memoryview, position: int, limit: int) -> tuple[BatchStatus, in
 
 def _walk(view: memoryview, count: int, base_timestamp: int) -> tuple[BatchStatus, tuple[int, int, int]]:
     max_timestamp, offset_of_max, first_null_key = _NOTHING_WALKED
+    status = BatchStatus.OK
     position = 0
     for index in range(count):
         if position == len(view):
@@ -204,7 +205,7 @@ def _walk(view: memoryview, count: int, base_timestamp: int) -> tuple[BatchStatu
         except _MalformedError:
             return BatchStatus.BAD_RECORD, _NOTHING_WALKED
         if record.offset_delta != index:
-            return BatchStatus.BAD_COUNT, _NOTHING_WALKED
+            status = BatchStatus.BAD_OFFSETS
         timestamp = _wrapped_64(base_timestamp + record.timestamp_delta)
         if timestamp > max_timestamp:
             max_timestamp, offset_of_max = timestamp, index
@@ -213,7 +214,7 @@ def _walk(view: memoryview, count: int, base_timestamp: int) -> tuple[BatchStatu
         position = record.end
     if position != len(view):
         return BatchStatus.BAD_RECORD, _NOTHING_WALKED
-    return BatchStatus.OK, (max_timestamp, offset_of_max, first_null_key)
+    return status, (max_timestamp, offset_of_max, first_null_key)
 
 
 def _all_records(view: memoryview, count: int) -> Iterator[_ParsedRecord]:

@@ -14,18 +14,21 @@ class BatchStatus(IntEnum):
     BAD_MAGIC = 3
     BAD_CRC = 4
     BAD_COUNT = 5
-    """The count disagrees with the last offset delta, with the records, or the offset deltas are not 0, 1, 2, …"""
+    """The count disagrees with the last offset delta, or there are fewer records."""
     BAD_RECORD = 6
     """A length, number or header runs out of bounds, or bytes follow the last record."""
     COMPRESSED = 7
     """Header and CRC are right; the records have not been looked at."""
+    BAD_OFFSETS = 8
+    """All else is right, but the offset deltas are not 0, 1, 2, …; Apache Kafka refuses that in compressed batches only."""
 
 
 class BatchCheck(NamedTuple):
     """Names for the plain tuple of `check_batch`; build it with `BatchCheck(*fields)` off the hot path.
 
     With the statuses TRUNCATED, BAD_LENGTH and BAD_MAGIC the header was not read: `size` is what the batch claims, or 0
-    if that is unknown or senseless, and every other field is -1. The last three fields are -1 unless the status is OK.
+    if that is unknown or senseless, and every other field is -1. The last three fields are -1 unless the status is OK
+    or BAD_OFFSETS.
     """
 
     status: int
@@ -43,5 +46,5 @@ class BatchCheck(NamedTuple):
     walk_max_timestamp: int
     """Largest timestamp in the records taken as create time, -1 if none is larger than that."""
     walk_offset_of_max_timestamp: int
-    """Offset delta of the first record that has it."""
+    """Index of the first record that has it, which is its offset delta."""
     first_null_key_index: int

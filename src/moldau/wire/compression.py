@@ -8,9 +8,11 @@
     zstd    zstd frames: magic, descriptor, [window], [dictionary id], [content size], then blocks of 3 bytes
             (bit 0: last, bits 1-2: type, rest: size) and bytes, [checksum], little-endian
 
+Bytes behind the last gzip member, the LZ4 frame or the last whole snappy block are passed over, as Kafka does.
+
 Decompression never allocates more than its limit plus a constant: before anything is decompressed the frame's own block
 heads give an upper bound of its output, and the output goes to a buffer no larger than bound and limit.
-cramjam and zlib release the interpreter's lock while they work.
+cramjam and zlib release the interpreter's lock while they work, but for one case that is marked.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ _BIG_INT32: Final = Struct(">i")
 _LITTLE_UINT32: Final = Struct("<I")
 
 _GZIP_FORMAT: Final = 31
+_GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_FIRST_PIECE: Final = 4096
 _GZIP_LARGEST_PIECE: Final = 1 << 20
 
@@ -65,6 +68,8 @@ _LZ4_STORED: Final = 0x80000000
 _LZ4_BEST_RATIO: Final = 255
 _LZ4_FAST_LEVEL: Final = 9
 """Kafka's default level: stands for the fast compressor, every other level for the high compression of that level."""
+_LZ4_HIGHEST_LEVEL: Final = 12
+"""The library's; Kafka's settings go on to 17, which mean the same."""
 
 _ZSTD_MAGIC: Final = 0xFD2FB528
 _ZSTD_SKIPPABLE: Final = 0x184D2A50
@@ -127,7 +132,7 @@ def _decompress_gzip(view: memoryview, limit: int) -> bytes:
             _refuse_above(limit, total)
             position += len(piece) - len(member.unused_data)
             piece_size = min(2 * piece_size, _GZIP_LARGEST_PIECE)
-        if position == len(view):
+        if view[position : position + len(_GZIP_MAGIC)].tobytes() != _GZIP_MAGIC:
             return b"".join(pieces)
 
 
@@ -166,7 +171,7 @@ def _starts_with_xerial_magic(view: memoryview, position: int) -> bool:
 def _xerial_blocks(view: memoryview) -> list[memoryview]:
     blocks: list[memoryview] = []
     position = 0
-    while position < len(view):
+    while len(view) - position >= _BIG_INT32.size:
         if _starts_with_xerial_magic(view, position):  # also between blocks: streams were joined
             position += len(_XERIAL_HEAD)
             continue
@@ -182,11 +187,12 @@ def _xerial_blocks(view: memoryview) -> list[memoryview]:
 
 
 def _compress_lz4(view: memoryview, level: int | None) -> bytes:
-    high_compression = None if level is None or level == _LZ4_FAST_LEVEL else level
+    if level is not None and level != _LZ4_FAST_LEVEL:
+        return _compress_lz4_high(view, level)
     parts = [_LZ4_HEAD]
     for start in range(0, len(view), _LZ4_BLOCK):
         plain = view[start : start + _LZ4_BLOCK]
-        block = bytes(cramjam.lz4.compress_block(plain, compression=high_compression, store_size=False))
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
         if len(block) < len(plain):
             parts += (_LITTLE_UINT32.pack(len(block)), block)
         else:
@@ -195,12 +201,21 @@ def _compress_lz4(view: memoryview, level: int | None) -> bytes:
     return b"".join(parts)
 
 
+def _compress_lz4_high(view: memoryview, level: int) -> bytes:
+    """cramjam takes a level in its streams only, and these keep the interpreter's lock: here for a block at a time."""
+    stream = cramjam.lz4.Compressor(min(level, _LZ4_HIGHEST_LEVEL), content_checksum=False, block_linked=False)
+    for start in range(0, len(view), _LZ4_BLOCK):
+        stream.compress(bytes(view[start : start + _LZ4_BLOCK]))
+    return bytes(stream.finish())
+
+
 def _decompress_lz4(view: memoryview, limit: int) -> bytearray:
-    bound = _lz4_output_bound(view, limit)
-    return _decompress_within(cramjam.lz4.decompress_into, view, bound, limit)
+    bound, end = _lz4_frame_bound(view, limit)
+    return _decompress_within(cramjam.lz4.decompress_into, view[:end], bound, limit)
 
 
-def _lz4_output_bound(view: memoryview, limit: int) -> int:
+def _lz4_frame_bound(view: memoryview, limit: int) -> tuple[int, int]:
+    """Upper bound of what the frame holds, and where it ends."""
     (magic,) = _LITTLE_UINT32.unpack_from(view, 0)
     flags, block_descriptor = view[4], view[5]
     block_size_code = block_descriptor >> 4
@@ -232,9 +247,7 @@ def _lz4_output_bound(view: memoryview, limit: int) -> int:
         _refuse_above(limit, stored)
         position += size + (4 if flags & 0x10 else 0)
     position += 4 if flags & 0x04 else 0
-    if position != len(view):
-        raise DecompressionError("the lz4 data is damaged: it does not end with its frame")
-    return stored + compressed
+    return stored + compressed, position
 
 
 def _decompress_zstd(view: memoryview, limit: int) -> bytearray:
@@ -248,9 +261,9 @@ def _decompress_zstd(view: memoryview, limit: int) -> bytearray:
             bound += frame_bound
         else:
             raise DecompressionError("the zstd data is damaged: it does not start with a frame")
-    if position != len(view) or not position:
+    if position != len(view):
         raise DecompressionError("the zstd data is damaged: it ends early")
-    return _decompress_within(cramjam.zstd.decompress_into, view, bound, limit)
+    return _decompress_within(cramjam.zstd.decompress_into, view, bound, limit) if position else bytearray()
 
 
 def _zstd_frame_bound(view: memoryview, position: int, limit: int) -> tuple[int, int]:
