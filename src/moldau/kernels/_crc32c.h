@@ -21,7 +21,6 @@
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define CRC_X86 1
 #include <cpuid.h>
-#include <nmmintrin.h>
 #elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__)) && (defined(__linux__) || defined(__APPLE__))
 #define CRC_ARM 1
 #if defined(__linux__)
@@ -36,6 +35,36 @@
 typedef uint32_t (*crc_function)(uint32_t state, const uint8_t *data, size_t size);
 
 static uint32_t slicing_table[8][256];
+
+static inline uint32_t
+load_little_endian_32(const uint8_t *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static uint32_t
+crc_portable(uint32_t state, const uint8_t *p, size_t size)
+{
+    while (size >= 8) {
+        uint32_t low = state ^ load_little_endian_32(p);
+        uint32_t high = load_little_endian_32(p + 4);
+        state = slicing_table[7][low & 0xFF] ^ slicing_table[6][(low >> 8) & 0xFF] ^
+                slicing_table[5][(low >> 16) & 0xFF] ^ slicing_table[4][low >> 24] ^ slicing_table[3][high & 0xFF] ^
+                slicing_table[2][(high >> 8) & 0xFF] ^ slicing_table[1][(high >> 16) & 0xFF] ^
+                slicing_table[0][high >> 24];
+        p += 8;
+        size -= 8;
+    }
+    while (size > 0) {
+        state = (state >> 8) ^ slicing_table[0][(state ^ *p) & 0xFF];
+        p++;
+        size--;
+    }
+    return state;
+}
+
+#if defined(CRC_X86) || defined(CRC_ARM)
+
 static uint32_t long_shift_table[4][256];
 static uint32_t short_shift_table[4][256];
 
@@ -85,51 +114,26 @@ shift_state(uint32_t table[4][256], uint32_t state)
            table[3][state >> 24];
 }
 
-static inline uint32_t
-load_little_endian_32(const uint8_t *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-static uint32_t
-crc_portable(uint32_t state, const uint8_t *p, size_t size)
-{
-    while (size >= 8) {
-        uint32_t low = state ^ load_little_endian_32(p);
-        uint32_t high = load_little_endian_32(p + 4);
-        state = slicing_table[7][low & 0xFF] ^ slicing_table[6][(low >> 8) & 0xFF] ^
-                slicing_table[5][(low >> 16) & 0xFF] ^ slicing_table[4][low >> 24] ^ slicing_table[3][high & 0xFF] ^
-                slicing_table[2][(high >> 8) & 0xFF] ^ slicing_table[1][(high >> 16) & 0xFF] ^
-                slicing_table[0][high >> 24];
-        p += 8;
-        size -= 8;
-    }
-    while (size > 0) {
-        state = (state >> 8) ^ slicing_table[0][(state ^ *p) & 0xFF];
-        p++;
-        size--;
-    }
-    return state;
-}
-
-#if defined(CRC_X86) || defined(CRC_ARM)
-
+/* In assembly rather than through intrinsics: compilers do not agree on the name of the target feature that these need
+ * (GCC: sse4.2, newer Clang: crc32), while every assembler knows the instructions. */
 #if defined(CRC_X86)
-#define CRC_TARGET __attribute__((target("sse4.2")))
 #define CRC_NAME "sse4.2"
 
-CRC_TARGET static inline uint64_t
+static inline uint64_t
 crc_step_8(uint64_t state, const uint8_t *p)
 {
     uint64_t word;
     memcpy(&word, p, 8);
-    return _mm_crc32_u64(state, word);
+    __asm__("crc32q %1, %0" : "+r"(state) : "rm"(word));
+    return state;
 }
 
-CRC_TARGET static inline uint64_t
+static inline uint64_t
 crc_step_1(uint64_t state, uint8_t byte)
 {
-    return _mm_crc32_u8((uint32_t)state, byte);
+    uint32_t narrow = (uint32_t)state;
+    __asm__("crc32b %1, %0" : "+r"(narrow) : "qm"(byte));
+    return narrow;
 }
 
 static int
@@ -139,8 +143,7 @@ crc_hardware_present(void)
     return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_SSE4_2) != 0;
 }
 
-#else /* CRC_ARM: the directive lets any assembler accept the instruction, whatever the compiler targets */
-#define CRC_TARGET
+#else /* CRC_ARM */
 #define CRC_NAME "armv8"
 
 static inline uint64_t
@@ -174,7 +177,7 @@ crc_hardware_present(void)
 }
 #endif
 
-CRC_TARGET static inline uint32_t
+static inline uint32_t
 crc_three_lanes(uint32_t state, const uint8_t *p, size_t lane, uint32_t table[4][256])
 {
     uint64_t first = state, second = 0, third = 0;
@@ -188,7 +191,7 @@ crc_three_lanes(uint32_t state, const uint8_t *p, size_t lane, uint32_t table[4]
     return shift_state(table, joined) ^ (uint32_t)third;
 }
 
-CRC_TARGET static uint32_t
+static uint32_t
 crc_hardware(uint32_t state, const uint8_t *p, size_t size)
 {
     for (; size >= 3 * LONG_LANE; p += 3 * LONG_LANE, size -= 3 * LONG_LANE) {

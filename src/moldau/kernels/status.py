@@ -20,7 +20,7 @@ class BatchStatus(IntEnum):
     COMPRESSED = 7
     """Header and CRC are right; the records have not been looked at."""
     BAD_OFFSETS = 8
-    """All else is right, but the offset deltas are not 0, 1, 2, …; Apache Kafka refuses that in compressed batches only."""
+    """All else is right, but the offset deltas are not 0, 1, 2, …; Kafka refuses that in compressed batches only."""
 
 
 class BatchCheck(NamedTuple):
