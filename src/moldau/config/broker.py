@@ -8,27 +8,20 @@ from typing import Any, Self
 
 from moldau.config import broker_checks
 from moldau.config.broker_checks import BrokerConfigError
-from moldau.config.definition import ConfigError, Setting, Value
+from moldau.config.definition import ConfigError, Value
 from moldau.config.listeners import Listener
 from moldau.config.synonyms import TOPIC_TO_BROKER, milliseconds, override
 from moldau.config.tables import broker_settings, topic_settings
 
-__all__ = ["BrokerConfig", "BrokerConfigError", "default_text"]
+__all__ = ["BrokerConfig", "BrokerConfigError"]
 
-# Apache Kafka insists on these; a broker that starts without any properties needs something.
-_OWN_DEFAULTS = {
-    "node.id": "1",
-    "broker.id": "1",
-    "process.roles": "broker,controller",
-    "controller.listener.names": "",
-}
+# Apache Kafka insists on these. Who leaves them out gets them as if they had been written.
+_REQUIRED = {"node.id": "1", "process.roles": "broker,controller", "controller.listener.names": "CONTROLLER"}
 # Kafka's default of 3 would leave a single node without coordinators: it could never create their topics.
-_SINGLE_NODE_DEFAULTS = {
+_SINGLE_NODE = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
 }
 
 
@@ -39,7 +32,6 @@ class Origins:
     static: Mapping[str, str]
     cluster_default: Mapping[str, str]
     per_broker: Mapping[str, str]
-    single_node: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,37 +103,33 @@ class BrokerConfig:
         `single_node`: there is one broker and the metadata store is its own, so internal topics default to one replica.
         """
         static = dict(properties)
-        if "node.id" in static:
-            static.setdefault("broker.id", static["node.id"])
-        elif "broker.id" in static:
+        if "node.id" not in static and "broker.id" in static:
             static["node.id"] = static["broker.id"]
-        return cls._build(Origins(MappingProxyType(static), _NOTHING, _NOTHING, single_node))
+        static = _REQUIRED | (_SINGLE_NODE if single_node else {}) | static
+        static.setdefault("broker.id", static["node.id"])
+        origins = Origins(MappingProxyType(static), _NOTHING, _NOTHING)
+        return cls._build(origins, broker_checks.warnings(properties))
 
     def with_dynamic(self, cluster_default: Mapping[str, str], per_broker: Mapping[str, str]) -> Self:
         """The same broker under these dynamic settings instead of its present ones; the broker's own are stronger."""
-        origins = Origins(
-            self.origins.static,
-            MappingProxyType(dict(cluster_default)),
-            MappingProxyType(dict(per_broker)),
-            self.origins.single_node,
-        )
-        return self._build(origins)
+        dynamic = MappingProxyType(dict(cluster_default)), MappingProxyType(dict(per_broker))
+        return self._build(Origins(self.origins.static, *dynamic), self.warnings)
 
     @classmethod
-    def _build(cls, origins: Origins) -> Self:
+    def _build(cls, origins: Origins, warnings: tuple[str, ...]) -> Self:
         effective = dict(origins.static)
         override(effective, origins.cluster_default)
         override(effective, origins.per_broker)
-        values, problems = _parsed(effective, origins.single_node)
+        values, problems = _parsed(effective)
         if problems:
             raise BrokerConfigError(problems)
-        checked = broker_checks.check(values, effective)
+        checked = broker_checks.check(values, effective, dynamic=bool(origins.cluster_default or origins.per_broker))
         attributes: dict[str, Any] = {name: values[setting] for name, setting in _plain_attributes().items()}
         return cls(
             origins=origins,
             values=MappingProxyType(values),
             topic_defaults=MappingProxyType(_topic_defaults(values)),
-            warnings=broker_checks.warnings(origins.static),
+            warnings=warnings,
             listeners=checked.endpoints.listeners,
             advertised_listeners=checked.endpoints.advertised,
             inter_broker_listener_name=checked.endpoints.inter_broker_name,
@@ -167,37 +155,21 @@ def _plain_attributes() -> Mapping[str, str]:
     return {name: setting for name, setting in names.items() if setting in broker_settings() and name not in _COMPUTED}
 
 
-def default_text(setting: Setting, *, single_node: bool) -> str | None:
-    """The default of a broker setting here, which for a few is not Kafka's."""
-    if setting.name in _OWN_DEFAULTS:
-        return _OWN_DEFAULTS[setting.name]
-    if single_node and setting.name in _SINGLE_NODE_DEFAULTS:
-        return _SINGLE_NODE_DEFAULTS[setting.name]
-    return setting.default
-
-
-def _parsed(effective: Mapping[str, str], single_node: bool) -> tuple[dict[str, Value], list[ConfigError]]:
-    values = dict(_default_values(single_node))
+def _parsed(effective: Mapping[str, str]) -> tuple[dict[str, Value], list[ConfigError]]:
+    values = dict(_default_values())
     problems = []
-    settings = broker_settings()
-    for name, text in effective.items():
-        setting = settings.get(name)
-        if setting is None:
-            continue
-        try:
-            values[name] = setting.parse(text)
-        except ConfigError as problem:
-            problems.append(problem)
+    for name, setting in broker_settings().items():
+        if name in effective:
+            try:
+                values[name] = setting.parse(effective[name])
+            except ConfigError as problem:
+                problems.append(problem)
     return values, problems
 
 
 @cache
-def _default_values(single_node: bool) -> Mapping[str, Value]:
-    defaults = {}
-    for name, setting in broker_settings().items():
-        text = default_text(setting, single_node=single_node)
-        defaults[name] = setting.default_value if text == setting.default else setting.parse_unchecked(text)
-    return defaults
+def _default_values() -> Mapping[str, Value]:
+    return {name: setting.default_value for name, setting in broker_settings().items()}
 
 
 def _topic_defaults(values: Mapping[str, Value]) -> dict[str, Value]:

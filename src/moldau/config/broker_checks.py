@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from moldau.config.definition import ConfigError
+from moldau.config.definition import ConfigError, text_of
 from moldau.config.listeners import Endpoints, resolve
 from moldau.config.synonyms import broker_synonyms, milliseconds
 from moldau.config.tables import broker_settings
@@ -25,10 +25,8 @@ class BrokerConfigError(ValueError):
 
 
 def _line(problem: ConfigError) -> str:
-    """What Kafka would say, completed by the key and the value or by what is allowed where Kafka leaves that out."""
-    text = str(problem)
-    if not text.startswith("Invalid value "):
-        return f"Invalid value {problem.value} for configuration {problem.key}: {text}"
+    shown = "null" if problem.value is None else problem.value
+    text = f"Invalid value {shown} for configuration {problem.key}: {problem.allowed}"
     setting = broker_settings().get(problem.key)
     return f"{text} (allowed: {setting.allowed()})" if setting is not None and setting.allowed() else text
 
@@ -40,12 +38,13 @@ class Checked:
     max_connections_per_ip_overrides: dict[str, int]
 
 
-def check(values: Mapping[str, Any], written: Mapping[str, str]) -> Checked:
+def check(values: Mapping[str, Any], written: Mapping[str, str], *, dynamic: bool) -> Checked:
     """What the settings mean together; raises BrokerConfigError with everything in which they disagree."""
     problems: list[ConfigError] = []
     endpoints = _attempt(problems, lambda: resolve(values, written))
     overrides = _attempt(problems, lambda: _connection_overrides(values["max.connections.per.ip.overrides"]))
-    for rule in _RULES:
+    # Kafka lets dynamic settings disagree about these; creating topics fails then, with the same words.
+    for rule in _RULES if dynamic else (*_RULES, _check_compaction_lags):
         try:
             rule(values)
         except ConfigError as problem:
@@ -88,12 +87,13 @@ def _is_address(text: str) -> bool:
 
 def _require(fulfilled: bool, key: str, values: Mapping[str, Any], message: str) -> None:
     if not fulfilled:
-        raise ConfigError(key, str(values[key]), message, message)
+        raise ConfigError(key, text_of(values[key]), message, f"requirement failed: {message}")
 
 
 def _check_ids(values: Mapping[str, Any]) -> None:
-    message = "You must set `node.id` to the same value as `broker.id`."
-    _require(values["node.id"] == values["broker.id"], "node.id", values, message)
+    if values["node.id"] != values["broker.id"]:
+        message = "You must set `node.id` to the same value as `broker.id`."
+        raise ConfigError("node.id", str(values["node.id"]), message, message)
 
 
 def _check_roll(values: Mapping[str, Any]) -> None:
@@ -145,13 +145,26 @@ def _check_idle(values: Mapping[str, Any]) -> None:
     _require(idle < 0 or delay < idle, "connections.max.idle.ms", values, message)
 
 
+def _check_cordoned(values: Mapping[str, Any]) -> None:
+    key = "cordoned.log.dirs"
+    cordoned = values[key] or ()
+    if "*" in cordoned:
+        message = "When cordoned.log.dirs is set to *, it must not contain other values"
+        _require(len(cordoned) == 1, key, values, message)
+        return
+    strangers = [folder for folder in cordoned if folder not in (values["log.dirs"] or values["log.dir"])]
+    missing = f"Missing entries : {', '.join(strangers)}"
+    message = f"All entries in cordoned.log.dirs must be present in log.dirs or log.dir. {missing}"
+    _require(not strangers, key, values, message)
+
+
 _RULES = (
     _check_ids,
     _check_roll,
     _check_jitter,
     _check_retention,
     _check_cleaner,
-    _check_compaction_lags,
+    _check_cordoned,
     _check_queue,
     _check_connections,
     _check_idle,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import TypeAlias
 
+from moldau.config.javatext import java_double
 from moldau.config.validators import RefusalError, Rule, rule_of
 
 Value: TypeAlias = bool | int | float | str | tuple[str, ...] | None
@@ -161,26 +162,3 @@ def text_of(value: Value) -> str | None:
             return ",".join(value)
         case _:
             return str(value)
-
-
-def java_double(value: float) -> str:
-    """The shortest decimal form of a double, as Java's Double.toString writes it."""
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
-    sign = "-" if str(value).startswith("-") else ""
-    mantissa, _, exponent_text = f"{abs(value)!r}".partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    exponent = int(exponent_text or 0) + len(whole) - 1
-    digits = (whole + fraction).lstrip("0")
-    exponent -= len(whole + fraction) - len(digits)
-    digits = digits.rstrip("0")
-    if not digits:
-        return f"{sign}0.0"
-    if -3 <= exponent < 7:
-        point = exponent + 1
-        padded = "0" * max(0, 1 - point) + digits.ljust(point, "0")
-        point = max(point, 1)
-        return f"{sign}{padded[:point]}.{padded[point:] or '0'}"
-    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}"

@@ -36,6 +36,27 @@ TOPIC_TO_BROKER = {
     "local.retention.bytes": "log.local.retention.bytes",
 }
 
+# A group's setting and the broker setting that is its default; those that are not here have defaults of their own.
+GROUP_TO_BROKER = {
+    name: f"group.{name}"
+    for name in (
+        "consumer.session.timeout.ms",
+        "consumer.heartbeat.interval.ms",
+        "consumer.assignment.interval.ms",
+        "share.session.timeout.ms",
+        "share.heartbeat.interval.ms",
+        "share.record.lock.duration.ms",
+        "share.delivery.count.limit",
+        "share.partition.max.record.locks",
+        "share.assignment.interval.ms",
+        "streams.session.timeout.ms",
+        "streams.heartbeat.interval.ms",
+        "streams.num.standby.replicas",
+        "streams.initial.rebalance.delay.ms",
+        "streams.assignment.interval.ms",
+    )
+}
+
 # One quantity under several names, the one that wins first; with the milliseconds in a unit of each.
 _FAMILIES: tuple[Mapping[str, int], ...] = (
     {"log.roll.ms": 1, "log.roll.hours": 3_600_000},
@@ -54,6 +75,18 @@ def broker_synonyms(name: str) -> tuple[str, ...]:
         if base:
             return (name, base)
     return tuple(_FAMILY_OF.get(name, (name,)))
+
+
+def topic_synonyms(topic_name: str) -> tuple[str, ...]:
+    """The broker settings that can give a topic setting its value, the strongest first."""
+    broker_name = TOPIC_TO_BROKER.get(topic_name)
+    return () if broker_name is None else tuple(_FAMILY_OF.get(broker_name, (broker_name,)))
+
+
+def milliseconds_in(name: str, text: str) -> str:
+    """What is written under a name that counts in hours or minutes, in milliseconds; any other text as it is."""
+    unit = next((family[name] for family in _FAMILIES if name in family), 1)
+    return text if unit == 1 else str(int(text) * unit)
 
 
 def override(settings: MutableMapping[str, str], changes: Mapping[str, str]) -> None:

@@ -6,8 +6,8 @@ checks) them, with tabs between the columns
     name  type  default  validator  update  honoured  doc
 
 `null` stands for no default. `update` is read-only, per-broker or cluster-wide, followed by `internal` where
-DescribeConfigs hides the setting. `honoured` is the one place that says whether the broker obeys a setting or only
-accepts it.
+DescribeConfigs hides the setting until it is set. `honoured` is the one place that says whether the broker obeys a
+setting or only accepts it.
 """
 
 from functools import cache
@@ -51,3 +51,15 @@ def broker_settings() -> Settings:
 def topic_settings() -> Settings:
     """Every setting that a topic can have of its own."""
     return _read("topic_settings.tsv")
+
+
+@cache
+def group_settings() -> Settings:
+    """Every setting that a group can have of its own."""
+    return _read("group_settings.tsv")
+
+
+@cache
+def client_metrics_settings() -> Settings:
+    """Every setting of a subscription to client metrics."""
+    return _read("client_metrics_settings.tsv")

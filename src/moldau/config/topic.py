@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from moldau.config.broker import BrokerConfig
 from moldau.config.definition import ConfigError
+from moldau.config.javatext import in_hash_order
 from moldau.config.tables import topic_settings
 
 
@@ -96,9 +97,11 @@ def validate_overrides(overrides: Mapping[str, str | None], broker: BrokerConfig
         message = f"Null value not supported for topic configs: {','.join(null_names)}"
         raise ConfigError(null_names[0], None, "a value", message)
     settings = topic_settings()
-    for name, text in overrides.items():
+    for name in in_hash_order(overrides):
         if name not in settings:
-            raise ConfigError(name, text, "the name of a topic setting", f"Unknown topic config name: {name}")
+            raise ConfigError(
+                name, overrides[name], "the name of a topic setting", f"Unknown topic config name: {name}"
+            )
     values = dict(broker.topic_defaults)
     for name, setting in settings.items():
         if name in overrides:

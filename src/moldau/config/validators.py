@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
+from moldau.config.javatext import java_double
+
 
 class RefusalError(Exception):
     """Why a rule refuses a value; the caller knows whose value it is."""
@@ -27,6 +29,8 @@ class RefusalError(Exception):
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return java_double(value)
     return f"[{', '.join(value)}]" if isinstance(value, tuple) else str(value)
 
 
@@ -153,7 +157,10 @@ class ShareOffsetReset(Rule):
     def check(self, name: str, value: object) -> None:
         text = str(value)
         if text not in ("latest", "earliest") and not self._ISO_DURATION.fullmatch(text):
-            raise RefusalError(value, f"Value must be one of {self.describe()}")
+            reason = (
+                f"Invalid value `{text}` for configuration {name}. The value must be either 'earliest', 'latest' or of"
+            )
+            raise RefusalError(value, f"{reason} the format 'by_duration:<PnDTnHnMn.nS>'.")
 
     def describe(self) -> str:
         return "[latest, earliest, by_duration:PnDTnHnMn.nS]"
