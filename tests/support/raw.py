@@ -23,6 +23,11 @@ def request(api_key: int, version: int, body: bytes, correlation_id: int = 1, cl
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
+def string(text: str) -> bytes:
+    """A string as versions before the compact forms write it."""
+    return struct.pack(">h", len(text.encode())) + text.encode()
+
+
 class RawConnection:
     """A blocking socket that knows frames."""
 
