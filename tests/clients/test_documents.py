@@ -1,0 +1,31 @@
+"""The Python examples of README and tutorial run as they stand, against a broker of their own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker import Broker
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+WRITTEN_ADDRESS = "localhost:9092"
+
+
+@pytest.mark.parametrize(("document", "expected"), [("README.md", ""), ("docs/tutorial.md", "b'hello 9'")])
+def test_the_examples_of_a_document_run(document: str, expected: str, tmp_path: Path) -> None:
+    blocks = PYTHON_BLOCK.findall((ROOT / document).read_text())
+    assert blocks and all(WRITTEN_ADDRESS in block for block in blocks)
+    with Broker(tmp_path) as broker:
+        shown = [run(block.replace(WRITTEN_ADDRESS, broker.address)) for block in blocks]
+    assert expected in shown[-1]
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
