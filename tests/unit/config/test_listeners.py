@@ -1,0 +1,90 @@
+"""Listeners, what is advertised of them, and their protocols."""
+
+import pytest
+
+from moldau.config.broker import BrokerConfig, BrokerConfigError
+from moldau.config.listeners import Listener
+
+
+def plain(name: str, host: str, port: int) -> Listener:
+    return Listener(name, "PLAINTEXT", host, port)
+
+
+def test_several_listeners_and_what_is_advertised() -> None:
+    config = BrokerConfig.load(
+        {
+            "listeners": "PLAINTEXT://0.0.0.0:9092,inside://[::1]:0",
+            "advertised.listeners": "PLAINTEXT://kafka.example:19092,INSIDE://[::1]:9093",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT, Inside:plaintext,SSL:SSL",
+            "inter.broker.listener.name": "inside",
+        }
+    )
+    assert config.listeners == (plain("PLAINTEXT", "0.0.0.0", 9092), plain("INSIDE", "::1", 0))
+    assert config.advertised_listeners == (plain("PLAINTEXT", "kafka.example", 19092), plain("INSIDE", "::1", 9093))
+    assert config.inter_broker_listener_name == "INSIDE"
+    assert str(config.listeners[1]) == "INSIDE://[::1]:0"
+
+
+def test_listeners_of_kafkas_controllers_are_left_out() -> None:
+    config = BrokerConfig.load(
+        {
+            "process.roles": "broker,controller",
+            "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+            "advertised.listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+            "controller.listener.names": "CONTROLLER",
+        }
+    )
+    assert config.listeners == (plain("PLAINTEXT", "", 9092),)
+    assert config.advertised_listeners == (plain("PLAINTEXT", "localhost", 9092),)
+
+
+def test_one_port_can_serve_both_ip_versions() -> None:
+    config = BrokerConfig.load(
+        {
+            "listeners": "A://127.0.0.1:9092,B://[::1]:9092",
+            "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
+        }
+    )
+    assert [listener.port for listener in config.listeners] == [9092, 9092]
+    assert config.inter_broker_listener_name == "A"
+
+
+PAIR = {"listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        (
+            {"listeners": "SSL://:9093"},
+            "SSL://:9093 for configuration listeners: security protocol SSL is not supported",
+        ),
+        ({"listeners": "here"}, "here for configuration listeners: Expected NAME://host:port"),
+        ({"listeners": "PLAINTEXT://:x"}, "Expected NAME://host:port"),
+        ({"listeners": "PLAINTEXT://:65536"}, "Port must be between 0 and 65535"),
+        ({"listeners": "PLAINTEXT://:-1"}, "Port must be between 0 and 65535"),
+        ({"listeners": "PLAINTEXT://:" + "9" * 5000}, "Port must be between 0 and 65535"),
+        ({"listeners": "NEW://:1"}, "No security protocol defined for listener NEW"),
+        ({"listeners": "CONTROLLER://:1"}, "at least one listener that controller.listener.names does not name"),
+        ({**PAIR, "listeners": "A://:1,a://:2"}, "Each listener must have a different name"),
+        ({**PAIR, "listeners": "A://:1,B://:1"}, "Each listener must have a different port"),
+        ({**PAIR, "listeners": "A://127.0.0.1:1,B://10.0.0.1:1"}, "Each listener must have a different port"),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "advertised.listeners: a routable address"),
+        ({"advertised.listeners": "SSL://host:1"}, "equal to or a subset of the ones defined in listeners: PLAINTEXT"),
+        ({"advertised.listeners": "CONTROLLER://host:1"}, "at least one broker advertised listener"),
+        ({"inter.broker.listener.name": "SSL"}, "must be a listener name defined in advertised.listeners: PLAINTEXT"),
+        ({"inter.broker.listener.name": "OTHER"}, "OTHER for configuration inter.broker.listener.name: one of"),
+        ({"security.inter.broker.protocol": "SSL"}, "must be a listener name defined in advertised.listeners"),
+        (
+            {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"},
+            "unset, or security.inter.broker.protocol unset",
+        ),
+        ({"listener.security.protocol.map": "A"}, "Expected a comma separated list of NAME:PROTOCOL"),
+        ({"listener.security.protocol.map": "A:TLS"}, "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+    ],
+)
+def test_what_cannot_be_opened_is_refused(properties: dict[str, str], message: str) -> None:
+    with pytest.raises(BrokerConfigError) as refused:
+        BrokerConfig.load(properties)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
