@@ -121,7 +121,7 @@ def test_a_rule_accepts(kind: ConfigType, rule: str, text: str | None, value: Va
 
 @pytest.mark.parametrize("text", ["by_duration:P", "by_duration:PT", "by_duration:1D", "by_duration:", "Latest"])
 def test_a_share_groups_offset_reset_is_a_word_or_a_duration(text: str) -> None:
-    with pytest.raises(ConfigError, match="by_duration:<PnDTnHnMn.nS>"):
+    with pytest.raises(ConfigError, match=r"by_duration:<PnDTnHnMn\.nS>"):
         setting(ConfigType.STRING, "share-offset-reset").parse(text)
 
 
