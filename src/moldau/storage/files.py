@@ -36,6 +36,9 @@ class FileSystem(Protocol):
 
     def close(self, fd: int) -> None: ...
 
+    def duplicate(self, fd: int) -> int:
+        """A second handle to the same open file, to be closed on its own."""
+
     def size(self, fd: int) -> int: ...
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
@@ -83,6 +86,7 @@ class OsFiles:
 
     # The hottest calls are the C functions themselves.
     close = staticmethod(os.close)
+    duplicate = staticmethod(os.dup)
     pwritev = staticmethod(os.pwritev)
     pread = staticmethod(os.pread)
     preadv = staticmethod(os.preadv)

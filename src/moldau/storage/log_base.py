@@ -1,0 +1,191 @@
+"""What all parts of a partition's log share: its state, its settings, and the way it gets a new segment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from moldau.config.topic import TopicConfig
+from moldau.storage.epochs import LeaderEpochCache
+from moldau.storage.errors import LogIOError
+from moldau.storage.files import FileSystem, WritableBuffer
+from moldau.storage.flushing import FlushWork
+from moldau.storage.index import OFFSET_ENTRY, TIME_ENTRY
+from moldau.storage.producer_snapshots import SnapshotFiles
+from moldau.storage.producer_state import ProducerChange, ProducerStates
+from moldau.storage.segment import Segment
+from moldau.storage.segment_list import SegmentList
+from moldau.types.ids import NO_TIMESTAMP, TopicPartition
+
+# batch, size, base offset, last offset, max timestamp, change of its producer's state
+Staged: TypeAlias = tuple[WritableBuffer, int, int, int, int, ProducerChange | None]
+
+_ASK_THE_CLOCK = NO_TIMESTAMP - 1  # below every timestamp
+
+
+class LogBase:
+    __slots__ = (
+        "_config",
+        "_deleted",
+        "_directory_changed",
+        "_failed",
+        "_files",
+        "_flush_messages",
+        "_flushing",
+        "_generation",
+        "_index_interval",
+        "_index_limit",
+        "_jitter",
+        "_read_ends",
+        "_roll_after",
+        "_segment_bytes",
+        "_snapshots",
+        "_staged",
+        "_staged_bytes",
+        "_staged_epochs",
+        "_staged_max_offset",
+        "_staged_max_timestamp",
+        "_staged_producers",
+        "_unsynced",
+        "_wall_ms",
+        "directory",
+        "last_flush_ms",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "producers",
+        "recovery_point",
+        "segments",
+        "staged_end_offset",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        files: FileSystem,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: TopicConfig,
+        *,
+        segments: Iterable[Segment],
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+        leader_epochs: LeaderEpochCache,
+        producers: ProducerStates,
+        snapshots: SnapshotFiles,
+        unsynced: list[str],
+        wall_ms: Callable[[], int],
+        jitter: Callable[[int], int],
+    ) -> None:
+        """For `recovery`, which finds all this on disk."""
+        self._files = files
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.segments = SegmentList(segments)
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.recovery_point = recovery_point
+        self.leader_epochs = leader_epochs
+        self.producers = producers
+        self._snapshots = snapshots
+        self._wall_ms = wall_ms
+        self._jitter = jitter
+        self.last_flush_ms = wall_ms()
+        self._failed: str | None = None
+        self._read_ends: dict[int, tuple[Segment, int]] = {}
+        self._deleted: list[str] = []
+        self._unsynced = unsynced
+        self._directory_changed = True
+        self._generation = 0
+        self._flushing: list[FlushWork] = []
+        self._staged: list[Staged] = []
+        self._forget_staged()
+        self.config = config
+
+    @property
+    def config(self) -> TopicConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: TopicConfig) -> None:
+        self._config = config
+        self._segment_bytes = config.segment_bytes
+        self._index_interval = config.index_interval_bytes
+        self._flush_messages = config.flush_messages
+        self._index_limit = min(
+            config.segment_index_bytes // OFFSET_ENTRY.size, config.segment_index_bytes // TIME_ENTRY.size - 1
+        )
+        self._set_roll_time()
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    @property
+    def failed(self) -> bool:
+        """An I/O error has hit this log: it takes no more batches."""
+        return self._failed is not None
+
+    def roll(self) -> Segment:
+        """Begin a new segment at the end of the log."""
+        if self.segments.active.size:
+            self._guarded(lambda: self._roll(self.log_end_offset))
+        return self.segments.active
+
+    def _roll(self, base_offset: int) -> None:
+        old = self.segments.active
+        if not old.size and old.base_offset == base_offset:
+            return
+        self._unsynced += old.seal()
+        self._take_snapshot(base_offset)
+        self.segments.add(self._create_segment(base_offset))
+        self._set_roll_time()
+
+    def _create_segment(self, base_offset: int) -> Segment:
+        config = self._config
+        spread = min(config.segment_jitter_ms, config.segment_ms)
+        self._directory_changed = True
+        return Segment.create(
+            self._files,
+            self.directory,
+            base_offset,
+            created_ms=self._wall_ms(),
+            jitter_ms=self._jitter(spread) if spread > 0 else 0,
+            preallocate=config.segment_bytes if config.preallocate else 0,
+        )
+
+    def _take_snapshot(self, offset: int) -> None:
+        self.producers.end_offset = offset
+        if offset > self.log_start_offset:
+            path = self._snapshots.take(self.producers)
+            if path is not None:
+                self._unsynced.append(path)
+
+    def _set_roll_time(self) -> None:
+        """Up to which record timestamp the active segment takes batches without a closer look."""
+        active = self.segments.active
+        first = active.first_timestamp if active.size else NO_TIMESTAMP
+        self._roll_after = first + self._config.max_segment_ms - active.jitter_ms if first >= 0 else _ASK_THE_CLOCK
+
+    def _forget_staged(self) -> None:
+        if self._staged:
+            self._staged = []
+            self.producers.discard_staged()
+        self._staged_bytes = 0
+        self._staged_max_timestamp = NO_TIMESTAMP
+        self._staged_max_offset = -1
+        self._staged_producers = False
+        self._staged_epochs = [(self.leader_epochs.latest, -1)]
+        self.staged_end_offset = self.log_end_offset
+
+    def _guarded(self, action: Callable[[], object]) -> None:
+        """Run something that touches the disk; an error ends this log's service."""
+        try:
+            action()
+        except OSError as error:
+            self._failed = str(error)
+            raise LogIOError(error.filename or self.directory, error) from error
+        except LogIOError as error:
+            self._failed = str(error)
+            raise

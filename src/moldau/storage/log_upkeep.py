@@ -1,0 +1,225 @@
+"""What happens to a log besides appending and reading: flushing, truncation, deletion, replacement, closing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from moldau.storage.files import remove_if_exists
+from moldau.storage.flushing import FlushWork
+from moldau.storage.layout import DELETED_SUFFIX, SWAP_SUFFIX
+from moldau.storage.log_base import LogBase
+from moldau.storage.producer_replay import rebuild_producers
+from moldau.storage.segment import Segment
+
+
+class LogUpkeep(LogBase):
+    __slots__ = ()
+
+    # -- flushing -----------------------------------------------------------------------------------------------------
+
+    def flush_required(self) -> bool:
+        """Whether `flush.messages` wants what was committed to be on disk before it is answered."""
+        return self.log_end_offset - self.recovery_point >= self._flush_messages
+
+    def flush_work(self, up_to: int | None = None) -> FlushWork:
+        """What has to be synced so that the log survives up to an offset. Run it, in a thread if you like; when it has
+        succeeded call `flushed` with the same offset."""
+        up_to = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
+        unflushed = self.segments.starting_with(self.recovery_point) if up_to > self.recovery_point else []
+        work = FlushWork(
+            self._files,
+            up_to=up_to,
+            generation=self._generation,
+            handles=[each.file.fileno for each in unflushed if each.base_offset < up_to],
+            paths=self._unsynced,
+            epochs=(self.leader_epochs.path, self.leader_epochs.encode()) if self.leader_epochs.dirty else None,
+            directory=self.directory,
+            directory_changed=self._directory_changed,
+        )
+        self._unsynced = []
+        self._directory_changed = False
+        self.leader_epochs.dirty = False
+        self._flushing.append(work)
+        return work
+
+    def flushed(self, up_to: int) -> None:
+        """The work for this offset has succeeded: the recovery point moves there."""
+        done = [work for work in self._flushing if work.up_to <= up_to]
+        self._flushing = [work for work in self._flushing if work.up_to > up_to]
+        # A truncation meanwhile has put other data where the synced data was.
+        if any(work.generation == self._generation and work.up_to == up_to for work in done):
+            self.recovery_point = max(self.recovery_point, up_to)
+            self.last_flush_ms = self._wall_ms()
+
+    def flush(self, up_to: int | None = None) -> None:
+        """Sync up to an offset, here and now."""
+
+        def run() -> None:
+            work = self.flush_work(up_to)
+            work()
+            self.flushed(work.up_to)
+
+        self._guarded(run)
+
+    # -- truncation ---------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> bool:
+        """Remove every batch that reaches an offset or lies behind it, so that the log ends there."""
+        self._require_nothing_staged()
+        if offset >= self.log_end_offset:
+            self.leader_epochs.truncate_from_end(self.log_end_offset)
+            return False
+        if offset < self.segments.first.base_offset:
+            self.truncate_fully_and_start_at(offset)
+        else:
+            self._guarded(lambda: self._truncate(offset))
+        return True
+
+    def _truncate(self, offset: int) -> None:
+        self._retire([segment for segment in self.segments if segment.base_offset > offset])
+        active = self.segments.active
+        position = active.locate(offset)
+        active.truncate(active.size if position < 0 else position, offset)
+        self.leader_epochs.truncate_from_end(offset)
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self._end_at(offset)
+        self._snapshots.remove_outside(self.log_start_offset, offset)
+        self._snapshots.load_latest(self.producers, self.log_start_offset, self._wall_ms())
+        rebuild_producers(self._files, self.segments, self.producers, self.log_start_offset, offset)
+
+    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
+        """Remove everything; the log goes on at an offset."""
+        self._require_nothing_staged()
+
+        def run() -> None:
+            self._retire(list(self.segments))
+            self.segments.add(self._create_segment(offset))
+            self.leader_epochs.clear()
+            self._snapshots.remove_all()
+            self.producers.clear(offset)
+            self.log_start_offset = offset if log_start_offset is None else log_start_offset
+            self._end_at(offset)
+
+        self._guarded(run)
+
+    def _end_at(self, offset: int) -> None:
+        self.log_end_offset = self.staged_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self._generation += 1
+        self._read_ends.clear()
+        self._forget_staged()
+        self._set_roll_time()
+
+    def _require_nothing_staged(self) -> None:
+        if self._staged:
+            raise RuntimeError(f"{self.topic_partition} has staged batches: commit or discard them first")
+
+    # -- deletion -----------------------------------------------------------------------------------------------------
+
+    def advance_log_start(self, offset: int) -> list[Segment]:
+        """Records below an offset are gone for readers; segments that lie below it altogether are removed."""
+        if offset <= self.log_start_offset:
+            return []
+        self._set_log_start(offset)
+        bases = self.segments.bases
+        below = [segment for segment, following in zip(self.segments, bases[1:], strict=False) if following <= offset]
+        self._guarded(lambda: self._retire(below))
+        return below
+
+    def remove_segments(self, segments: Sequence[Segment]) -> None:
+        """Remove the oldest segments, all of them if asked; the log start moves to what is left."""
+        if not segments:
+            return
+        if segments[-1] is self.segments.active:
+            self._guarded(lambda: self._roll(self.log_end_offset))
+        following = self.segments.after(segments[-1])
+        if following is None:
+            raise ValueError("an empty active segment stays")
+        self._set_log_start(max(self.log_start_offset, following.base_offset))
+        self._guarded(lambda: self._retire(segments))
+
+    def take_deleted(self) -> list[str]:
+        """Files that were renamed to .deleted since the last call; the caller unlinks them after its delay."""
+        deleted, self._deleted = self._deleted, []
+        return deleted
+
+    def _set_log_start(self, offset: int) -> None:
+        self.log_start_offset = offset
+        self.leader_epochs.truncate_from_start(offset)
+        self.producers.log_start_moved(offset)
+
+    def _retire(self, segments: Sequence[Segment]) -> None:
+        """Take segments out of service. Readers that hold their files finish undisturbed."""
+        self.segments.remove(segments)
+        self._read_ends.clear()
+        for segment in segments:
+            segment.change_suffix(DELETED_SUFFIX)
+            self._deleted += segment.paths()
+            segment.close()
+            self._snapshots.remove(segment.base_offset)
+        if segments:
+            self._directory_changed = True
+
+    # -- replacement --------------------------------------------------------------------------------------------------
+
+    def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
+        """Put cleaned segments (named .cleaned, synced) in the place of sealed ones. At every moment a crash leaves
+        either the old or the new ones to be found: .swap says that all new ones are complete."""
+
+        def run() -> None:
+            for segment in reversed(new):
+                segment.change_suffix(SWAP_SUFFIX)
+            self._files.sync_directory(self.directory)
+            self.segments.remove(old)
+            self._read_ends.clear()
+            replaced = {segment.base_offset for segment in new}
+            for segment in old:
+                segment.change_suffix(DELETED_SUFFIX)
+                self._deleted += segment.paths()
+                segment.close()
+                if segment.base_offset not in replaced:
+                    self._snapshots.remove(segment.base_offset)
+            for segment in new:
+                segment.change_suffix("")
+                self.segments.add(segment)
+            self._files.sync_directory(self.directory)
+
+        self._guarded(run)
+
+    # -- end ----------------------------------------------------------------------------------------------------------
+
+    def close(self, clean: bool) -> None:
+        """Let go of all files. A clean close leaves everything synced, so that the next start need not look."""
+        self._forget_staged()
+        try:
+            if clean and not self.failed:
+                self._guarded(self._finish)
+        finally:
+            for segment in self.segments:
+                segment.close()
+
+    def _finish(self) -> None:
+        active = self.segments.active
+        self._unsynced += active.seal()
+        self._take_snapshot(self.log_end_offset)
+        self.leader_epochs.dirty = True
+        work = self.flush_work()
+        work()
+        self.flushed(work.up_to)
+
+    def moved_to(self, directory: str) -> None:
+        """The partition's folder has been renamed."""
+        self.directory = directory
+        self.leader_epochs.moved_to(directory)
+        self._snapshots.directory = directory
+        for segment in self.segments:
+            segment.moved_to(directory)
+
+    def delete_files(self) -> None:
+        """Remove all files of the log at once; the folder itself is the owner's."""
+        for segment in self.segments:
+            segment.close()
+            segment.unlink()
+        self._snapshots.remove_all()
+        for path in [*self.take_deleted(), self.leader_epochs.path]:
+            remove_if_exists(self._files, path)
