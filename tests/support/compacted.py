@@ -14,7 +14,18 @@ from moldau.storage.segment import Segment
 from moldau.storage.txn_index import AbortedTxn, TxnIndex
 from moldau.wire.records import Batch, Record, iter_batches, iter_records
 
-FILES = OsFiles()
+
+class UnsyncedFiles(OsFiles):
+    """What is on disk after a power cut is not asked here, and syncing takes most of the time."""
+
+    def fdatasync(self, fd: int) -> None:  # type: ignore[override]
+        pass
+
+    def sync_directory(self, path: str) -> None:
+        pass
+
+
+FILES = UnsyncedFiles()
 DEFAULTS = {
     "delete_retention_ms": 1000,
     "segment_bytes": 1 << 20,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.storage.cleaning_plan import (
+from moldau.storage.compaction.plan import (
     Candidate,
     CompactionPolicy,
     LogState,
