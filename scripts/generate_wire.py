@@ -79,7 +79,9 @@ def literal(kind: str, field: dataclasses.Field[object], array: bool, nullable: 
     if array:
         return "None" if value is None else "()"
     if value is dataclasses.MISSING:
-        return {"str": '""', "Buffer": 'b""', "UUID": "ZERO_UUID", "bool": "False", "float": "0.0"}.get(PYTHON_TYPE.get(kind, ""), "0")
+        return {"str": '""', "Buffer": 'b""', "UUID": "ZERO_UUID", "bool": "False", "float": "0.0"}.get(
+            PYTHON_TYPE.get(kind, ""), "0"
+        )
     if kind == "uuid":
         return "ZERO_UUID" if value is None else f'UUID("{value}")'
     if value is None:
@@ -137,7 +139,12 @@ def merge(cls: type, version: int, structs: dict[str, MergedStruct]) -> None:
 
 
 def render_field(field: MergedField, structs: dict[str, MergedStruct]) -> str:
-    parts = [f'"{field.name}"', field.kind if field.kind in structs else f'"{field.kind}"', str(field.first), str(field.last)]
+    parts = [
+        f'"{field.name}"',
+        field.kind if field.kind in structs else f'"{field.kind}"',
+        str(field.first),
+        str(field.last),
+    ]
     if field.array:
         parts.append("array=True")
     if field.nullable:
@@ -169,7 +176,11 @@ def render_struct(struct: MergedStruct, structs: dict[str, MergedStruct], top: d
     lines.append(f"    __slots__ = ({slots}{',' if len(fields) == 1 else ''})")
     if top:
         lines += [f"    {name} = {value}" for name, value in top.items()]
-    lines.append("    FIELDS = (" + "".join(f"\n        {render_field(field, structs)}," for field in fields) + ("\n    )" if fields else ")"))
+    lines.append(
+        "    FIELDS = ("
+        + "".join(f"\n        {render_field(field, structs)}," for field in fields)
+        + ("\n    )" if fields else ")")
+    )
     lines.append("")
     if fields:
         lines.append("    def __init__(\n        self,\n        *,")
@@ -222,7 +233,10 @@ def render_api(api: str) -> tuple[str, str, str]:
     response, response_structs, response_facts = fold(api, EntityType.response)
     response_structs = rename_clashes(response_structs, set(request_structs), "InResponse")
     body = []
-    for top, structs, facts in ((request, request_structs, request_facts), (response, response_structs, response_facts)):
+    for top, structs, facts in (
+        (request, request_structs, request_facts),
+        (response, response_structs, response_facts),
+    ):
         order: list[str] = []
         depth_first(top, structs, order)
         body += [render_struct(structs[name], structs, facts if name == top else None) for name in order]
@@ -253,7 +267,10 @@ def render_registry(classes: dict[int, tuple[str, str, str]]) -> str:
 
 
 def render_errors() -> str:
-    lines = [MARK + '"""Kafka\'s error codes."""\n\nfrom __future__ import annotations\n\nfrom enum import IntEnum\n\n\nclass ErrorCode(IntEnum):']
+    lines = [
+        MARK
+        + '"""Kafka\'s error codes."""\n\nfrom __future__ import annotations\n\nfrom enum import IntEnum\n\n\nclass ErrorCode(IntEnum):'
+    ]
     retriable = []
     for error in KioErrorCode:
         lines.append(f"    {error.name.upper()} = {int(error.value)}")

@@ -91,8 +91,7 @@ class Partition:
     def last_stable_offset(self) -> int:
         """Where the first open transaction begins; read_committed consumers see nothing from there on."""
         assert self.log is not None
-        first_unstable = self.log.first_unstable_offset
-        return self.high_watermark if first_unstable is None else min(self.high_watermark, first_unstable)
+        return self.log.last_stable_offset(self.high_watermark)
 
     def log_truncated(self) -> None:
         """Offsets above the log's end are gone (recovery, truncation): the mark may not stand above it."""

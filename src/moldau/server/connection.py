@@ -46,6 +46,10 @@ class ConnectionHost(Protocol):
     def run_blocking(self, work: Callable[[], bytearray]) -> asyncio.Future[bytearray]: ...
 
 
+class Cancellable(Protocol):
+    def cancel(self) -> None: ...
+
+
 class Frame:
     """A request's bytes and the buffer behind them, given back once nobody reads them any more."""
 
@@ -100,6 +104,8 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = 0
         self._backlog: deque[Frame] = deque()
         self._parked = False
+        #: What a parked request waits for; given up with the connection.
+        self.waiting: Cancellable | None = None
         self._reading_paused = False
         self._waits_for_budget = False
         # outward
@@ -108,6 +114,7 @@ class Connection(asyncio.BufferedProtocol):
         self._writing_paused = False
         self._reading_file = False
         self._muted = False
+        self._unsent = 0
 
     # --- life ---
 
@@ -124,7 +131,11 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.open = False
         self.host.closed(self)
+        if self.waiting is not None:
+            self.waiting.cancel()
+            self.waiting = None
         self._drop_incomplete_frame()
+        self._give_back_unsent()
         for frame in self._backlog:
             frame.release()
         self._backlog.clear()
@@ -264,6 +275,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pump()
         if not slots:
             self._parked = False
+            self.waiting = None
         if self._backlog:
             self._serve_backlog()
 
@@ -296,11 +308,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._writing_paused = True
+        self._unsent = self._transport.get_write_buffer_size()
+        self.host.budget.take(self._unsent)
 
     def resume_writing(self) -> None:
         self._writing_paused = False
+        self._give_back_unsent()
         self.last_active = self._loop.time()
         self._pump()
+
+    def _give_back_unsent(self) -> None:
+        self.host.budget.give_back(self._unsent)
+        self._unsent = 0
 
     def _pump(self) -> None:
         """Hands to the socket what it takes: small answers joined into one write, files piece by piece."""

@@ -46,7 +46,9 @@ class Dispatcher:
         counter = self._requests.get((key, version))
         if counter is None:
             name = request_name(key)
-            counter = self.broker.metrics.counter(NETWORK, "RequestMetrics", "RequestsPerSec", request=name, version=str(version))
+            counter = self.broker.metrics.counter(
+                NETWORK, "RequestMetrics", "RequestsPerSec", request=name, version=str(version)
+            )
             self._requests[key, version] = counter
         counter.value += 1
 
@@ -77,7 +79,10 @@ class Dispatcher:
             connection.reserve().answer([frame_response(header.correlation_id, False, body)])
             return
         log.warning(
-            "%s: closing: api key %d version %d is not served", connection.client.address, header.api_key, header.api_version
+            "%s: closing: api key %d version %d is not served",
+            connection.client.address,
+            header.api_key,
+            header.api_version,
         )
         connection.close()
 

@@ -8,7 +8,7 @@ faster, and one class serves all versions (kio stays the judge in the tests).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from struct import Struct as Packer
 from struct import error as StructError
 from typing import Any, TypeVar, cast
@@ -17,9 +17,18 @@ from moldau.wire import primitives
 from moldau.wire.primitives import DecodeError, EncodeError
 from moldau.wire.schema import Buffer, Field, Message, Struct
 
-__all__ = ("DecodeError", "EncodeError", "decode", "encode")
+__all__ = ("DecodeError", "EncodeError", "Encoded", "decode", "encode", "encode_part")
 
-FIXED = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H", "uint32": "I", "bool": "?", "float64": "d"}
+FIXED = {
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint16": "H",
+    "uint32": "I",
+    "bool": "?",
+    "float64": "d",
+}
 READERS = {"string": "string", "bytes": "bytes", "records": "bytes", "uuid": "uuid"}
 WRITERS = {"string": "string", "bytes": "data", "records": "data"}
 
@@ -43,7 +52,18 @@ def encode(message: Message, version: int) -> bytes:
     return b"".join(out)
 
 
-@lru_cache(maxsize=None)
+class Encoded(bytes):
+    """A struct that was written before: it may stand in a message's array for the struct itself."""
+
+
+def encode_part(cls: type[Message], part: Struct, version: int) -> Encoded:
+    """Writes one struct as it stands inside messages of this class, to be kept and used in many of them."""
+    out: list[bytes] = []
+    part_writer(cls, type(part), version)(part, out)
+    return Encoded(b"".join(out))
+
+
+@cache
 def reader(cls: type[Message], version: int) -> Callable[[Buffer, int], tuple[Any, int]]:
     flexible = version >= cls.FLEXIBLE_FROM
     source = Source()
@@ -51,7 +71,7 @@ def reader(cls: type[Message], version: int) -> Callable[[Buffer, int], tuple[An
     return cast("Callable[[Buffer, int], tuple[Any, int]]", source.compile(name, f"<read {cls.__name__} v{version}>"))
 
 
-@lru_cache(maxsize=None)
+@cache
 def writer(cls: type[Message], version: int) -> Callable[[Any, list[bytes]], None]:
     flexible = version >= cls.FLEXIBLE_FROM
     source = Source()
@@ -59,12 +79,22 @@ def writer(cls: type[Message], version: int) -> Callable[[Any, list[bytes]], Non
     return cast("Callable[[Any, list[bytes]], None]", source.compile(name, f"<write {cls.__name__} v{version}>"))
 
 
+@cache
+def part_writer(cls: type[Message], part: type[Struct], version: int) -> Callable[[Any, list[bytes]], None]:
+    source = Source()
+    name = WriterCompiler(source, version, version >= cls.FLEXIBLE_FROM).struct(part)
+    return cast("Callable[[Any, list[bytes]], None]", source.compile(name, f"<write {part.__name__} v{version}>"))
+
+
 class Source:
     """Python source under construction, with the objects that it refers to."""
 
     def __init__(self) -> None:
         self.functions: list[str] = []
-        self.names: dict[str, object] = {name: getattr(primitives, name) for name in dir(primitives) if not name.startswith("_")}
+        self.names: dict[str, object] = {
+            name: getattr(primitives, name) for name in dir(primitives) if not name.startswith("_")
+        }
+        self.names["Encoded"] = Encoded
         self.done: dict[type[Struct], str] = {}
 
     def packer(self, layout: str) -> str:
@@ -76,7 +106,7 @@ class Source:
         self.functions.append("\n".join([head, *("    " + line for line in body)]))
 
     def compile(self, name: str, where: str) -> object:
-        exec(compile("\n\n".join(self.functions), where, "exec"), self.names)  # noqa: S102
+        exec(compile("\n\n".join(self.functions), where, "exec"), self.names)
         return self.names[name]
 
 
@@ -131,7 +161,10 @@ class ReaderCompiler:
             return self.array(field)
         lines = self.scalar(field, f"o.{field.name}")
         if field.kind in ("string", "bytes", "records") and not field.nullable(self.version):
-            lines += [f"if o.{field.name} is None:", f"    raise DecodeError('non-nullable field {field.name} is null')"]
+            lines += [
+                f"if o.{field.name} is None:",
+                f"    raise DecodeError('non-nullable field {field.name} is null')",
+            ]
         return lines
 
     def scalar(self, field: Field, target: str) -> list[str]:
@@ -162,7 +195,13 @@ class ReaderCompiler:
     def tags(self, tagged: list[Field]) -> list[str]:
         if not tagged:
             return ["if b[p] == 0:", "    p += 1", "else:", "    p = skip_tagged(b, p)"]
-        lines = ["t, p = read_uvarint(b, p)", "for _ in range(t):", "    k, p = read_uvarint(b, p)", "    z, p = read_uvarint(b, p)", "    e = p + z"]
+        lines = [
+            "t, p = read_uvarint(b, p)",
+            "for _ in range(t):",
+            "    k, p = read_uvarint(b, p)",
+            "    z, p = read_uvarint(b, p)",
+            "    e = p + z",
+        ]
         lines += ["    if e > len(b):", "        raise DecodeError('tagged field ends behind the data')"]
         for number, field in enumerate(tagged):
             lines.append(f"    {'el' if number else ''}if k == {field.tag}:")
@@ -202,7 +241,10 @@ class WriterCompiler:
             return self.array(field, value)
         lines = []
         if field.kind in ("string", "bytes", "records") and not field.nullable(self.version):
-            lines = [f"if {value} is None:", f"    raise EncodeError('{field.name} may not be null at version {self.version}')"]
+            lines = [
+                f"if {value} is None:",
+                f"    raise EncodeError('{field.name} may not be null at version {self.version}')",
+            ]
         return lines + self.scalar(field, value)
 
     def scalar(self, field: Field, value: str) -> list[str]:
@@ -228,14 +270,19 @@ class WriterCompiler:
         head += ["else:", f"    w({self.compact}count(len(a)))"]
         if field.kind == "int32":
             return [*head, "    w(Packer(f'>{len(a)}i').pack(*a))"]
-        return [*head, "    for v in a:", *("        " + line for line in self.scalar(field, "v"))]
+        lines = self.scalar(field, "v")
+        if isinstance(field.kind, type):
+            lines = ["if v.__class__ is Encoded:", "    w(v)", "else:", *("    " + line for line in lines)]
+        return [*head, "    for v in a:", *("        " + line for line in lines)]
 
     def tags(self, tagged: list[Field]) -> list[str]:
         if not tagged:
             return ["w(b'\\x00')"]
         lines = ["tagged = []"]
         for field in tagged:
-            self.source.names[f"default_{field.name}"] = field.default if field.default is not None else self.plain_default(field)
+            self.source.names[f"default_{field.name}"] = (
+                field.default if field.default is not None else self.plain_default(field)
+            )
             lines += [f"if {self.differs(field)}:", "    outer, out = out, []", "    w = out.append"]
             lines += ["    " + line for line in self.field(field, f"o.{field.name}")]
             lines += ["    raw, out = b''.join(out), outer", "    w = out.append"]
@@ -246,12 +293,23 @@ class WriterCompiler:
         if field.array:
             return f"o.{field.name}" if not field.nullable(self.version) else f"o.{field.name} != default_{field.name}"
         if isinstance(field.kind, type):
-            return f"o.{field.name} is not None and o.{field.name} != new_{field.kind.__name__}()" if self.struct(field.kind) else ""
+            return (
+                f"o.{field.name} is not None and o.{field.name} != new_{field.kind.__name__}()"
+                if self.struct(field.kind)
+                else ""
+            )
         return f"o.{field.name} != default_{field.name}"
 
     def plain_default(self, field: Field) -> object:
         """The table leaves out defaults that follow from the kind."""
         if field.nullable(self.version) or isinstance(field.kind, type):
             return None
-        by_kind = {"string": "", "bytes": b"", "records": b"", "uuid": primitives.ZERO_UUID, "bool": False, "float64": 0.0}
+        by_kind = {
+            "string": "",
+            "bytes": b"",
+            "records": b"",
+            "uuid": primitives.ZERO_UUID,
+            "bool": False,
+            "float64": 0.0,
+        }
         return by_kind.get(field.kind, 0)

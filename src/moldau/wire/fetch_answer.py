@@ -117,7 +117,11 @@ class Packer(Generic[R]):
         head = self.head
         if self.version >= LOG_START_FROM:
             head += PARTITION.pack(
-                partition.index, partition.error, partition.high_watermark, partition.last_stable_offset, partition.log_start_offset
+                partition.index,
+                partition.error,
+                partition.high_watermark,
+                partition.last_stable_offset,
+                partition.log_start_offset,
             )
         else:
             head += PARTITION_WITHOUT_START.pack(
@@ -166,7 +170,13 @@ class Packer(Generic[R]):
             return
         raw = bytearray(compact_count(len(endpoints)))
         for node in endpoints:
-            raw += INT32.pack(node.node_id) + compact_string(node.host) + INT32.pack(node.port) + compact_string(node.rack) + b"\x00"
+            raw += (
+                INT32.pack(node.node_id)
+                + compact_string(node.host)
+                + INT32.pack(node.port)
+                + compact_string(node.rack)
+                + b"\x00"
+            )
         self.head += b"\x01\x00" + uvarint(len(raw)) + raw
 
     def finish(self, correlation_id: int, throttle_ms: int, error: int, session_id: int) -> list[bytes | R]:

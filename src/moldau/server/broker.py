@@ -1,0 +1,135 @@
+"""What handlers see of the broker: its services and its state, each behind a name. Built by the node; holds no logic of an API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from moldau.config.broker import BrokerConfig
+from moldau.metadata.controller.features import SUPPORTED_FEATURES
+from moldau.metadata.image import ClusterImage, TopicImage
+from moldau.metadata.publisher import ImageHolder
+from moldau.metrics import Metrics
+from moldau.replication.fetch_sessions import FetchSessions
+from moldau.replication.partition import Partition
+from moldau.security.authorizer import AllowAll, Authorizer
+from moldau.security.quotas import QuotaManager, Unlimited
+from moldau.server.appends import AppendQueue
+from moldau.server.controller import Controller
+from moldau.server.fetching import FetchRound
+from moldau.server.partition_table import PartitionTable
+from moldau.server.producer_ids import ProducerIds
+from moldau.server.producing import Produce
+from moldau.server.registry import Api
+from moldau.storage.log import PartitionLog
+from moldau.storage.manager import LogManager
+from moldau.types.errors import ErrorCode
+from moldau.wire.codec import Encoded
+from moldau.wire.messages.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey
+
+SERVER = "kafka.server"
+NETWORK = "kafka.network"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker's address on one listener."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class Broker:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        images: ImageHolder,
+        controller: Controller,
+        logs: LogManager,
+        partitions: PartitionTable,
+        appends: AppendQueue,
+        metrics: Metrics,
+        fetch_sessions: FetchSessions,
+        wall_ms: Callable[[], int],
+        storage_failed: Callable[[PartitionLog | None, Exception], None],
+    ) -> None:
+        self.config = config
+        self.node_id = config.node_id
+        self.images = images
+        self.controller = controller
+        self.logs = logs
+        self.partitions = partitions
+        self.appends = appends
+        self.metrics = metrics
+        self.fetch_sessions = fetch_sessions
+        self.wall_ms = wall_ms
+        self.producer_ids = ProducerIds(controller)
+        self.authorizer: Authorizer = AllowAll()
+        self.quotas: QuotaManager = Unlimited()
+        self.apis: dict[int, Api] = {}
+        #: Topics as Metadata writes them, by name and version; valid for this very TopicImage.
+        self.metadata_cache: dict[tuple[str, int], tuple[TopicImage, Encoded]] = {}
+        self._storage_failed = storage_failed
+        self.bytes_in = metrics.counter(SERVER, "BrokerTopicMetrics", "BytesInPerSec")
+        self.bytes_out = metrics.counter(SERVER, "BrokerTopicMetrics", "BytesOutPerSec")
+        self.failed_produces = metrics.counter(SERVER, "BrokerTopicMetrics", "FailedProduceRequestsPerSec")
+        self.produce_times = metrics.histogram(NETWORK, "RequestMetrics", "TotalTimeMs", request="Produce")
+        self.fetch_times = metrics.histogram(NETWORK, "RequestMetrics", "TotalTimeMs", request="Fetch")
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.images.image
+
+    # --- who is who ---
+
+    def nodes(self, listener: str) -> list[Node]:
+        found = []
+        for broker in self.image.brokers.values():
+            endpoint = broker.listeners.get(listener)
+            if endpoint is not None and not broker.fenced:
+                found.append(Node(broker.id, endpoint.host, endpoint.port, broker.rack))
+        return found
+
+    def this_node(self, listener: str) -> Node:
+        return next(node for node in self.nodes(listener) if node.node_id == self.node_id)
+
+    def offline_replicas(self, topic: str, index: int, replicas: Sequence[int]) -> list[int]:
+        partition = self.partitions.find(topic, index)
+        lost = self.node_id if partition is None or partition.log is None else None
+        return [replica for replica in replicas if replica == lost or replica not in self.image.brokers]
+
+    def announced_versions(self, error: ErrorCode) -> ApiVersionsResponse:
+        features = self.image.features
+        return ApiVersionsResponse(
+            error_code=error,
+            api_keys=[ApiVersion(api_key=api.key, min_version=api.first, max_version=api.last) for api in self.apis.values()],
+            supported_features=[
+                SupportedFeatureKey(name=name, min_version=supported.lowest, max_version=supported.highest)
+                for name, supported in SUPPORTED_FEATURES.items()
+            ],
+            finalized_features_epoch=features.epoch,
+            finalized_features=[
+                FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+                for name, level in features.levels.items()
+                if level > 0
+            ],
+        )
+
+    # --- faults ---
+
+    def storage_failed(self, partition: Partition | None, error: Exception) -> None:
+        self._storage_failed(partition.log if partition is not None else None, error)
+
+    # --- metrics ---
+
+    def record_produce(self, produce: Produce, seconds: float) -> None:
+        self.produce_times.record(seconds * 1000)
+        self.bytes_in.value += produce.frame.size
+        if any(result.error for _, result in produce.results):
+            self.failed_produces.value += 1
+
+    def record_fetch(self, fetch: FetchRound, seconds: float) -> None:
+        self.fetch_times.record(seconds * 1000)
+        self.bytes_out.value += fetch.record_bytes

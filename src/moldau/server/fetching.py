@@ -1,0 +1,213 @@
+"""What a fetch reads: partition by partition within its byte limits, and the wait when there is not enough yet.
+
+Nothing is read here but indexes and batch headers: an answer refers to pieces of segment files, which the connection reads as
+its socket drains. A waiting fetch is registered at its partitions and woken when a high watermark moves; it removes itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from moldau.replication.fetch_sessions import FetchTarget, PartitionKey
+from moldau.replication.partition import Partition
+from moldau.security.authorizer import Operation, Resource
+from moldau.security.context import RequestContext
+from moldau.server.answers import FilePiece
+from moldau.storage.errors import LogIOError, OffsetOutOfRangeError
+from moldau.storage.log import PartitionLog
+from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.ids import NO_EPOCH
+from moldau.wire.fetch_answer import FetchedPartition
+
+if TYPE_CHECKING:
+    from moldau.server.broker import Broker
+
+CONSUMER = -1
+READ_COMMITTED = 1
+
+Fetched = FetchedPartition[FilePiece]
+
+
+@dataclass(slots=True)
+class FetchLimits:
+    replica_id: int
+    read_committed: bool
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+
+
+@dataclass(slots=True)
+class FetchRound:
+    """One pass over the partitions."""
+
+    results: list[tuple[FetchTarget, Fetched]]
+    record_bytes: int
+    has_error: bool
+
+    def release(self) -> None:
+        for _, fetched in self.results:
+            if fetched.records is not None:
+                fetched.records.file.release()
+
+
+def read_round(
+    broker: Broker, context: RequestContext, targets: Iterable[FetchTarget], limits: FetchLimits
+) -> FetchRound:
+    fetch = FetchRound([], 0, False)
+    for target in targets:
+        left = limits.max_bytes - fetch.record_bytes
+        fetched = read_target(broker, context, target, limits, left, is_first=fetch.record_bytes == 0)
+        if fetched.records is not None:
+            fetch.record_bytes += fetched.records.length
+        if fetched.error or fetched.diverging is not None:
+            fetch.has_error = True
+        fetch.results.append((target, fetched))
+    return fetch
+
+
+def read_target(
+    broker: Broker, context: RequestContext, target: FetchTarget, limits: FetchLimits, left: int, is_first: bool
+) -> Fetched:
+    index = target.key[1]
+    partition = None
+    try:
+        partition = find_partition(broker, context, target.key)
+        return read_partition(partition, target, limits, left, is_first)
+    except OffsetOutOfRangeError:
+        return Fetched(index, ErrorCode.OFFSET_OUT_OF_RANGE)
+    except LogIOError as error:
+        broker.storage_failed(partition, error)
+        return Fetched(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    except KafkaError as error:
+        return Fetched(index, error.code, current_leader=told_leader(partition, error.code))
+
+
+def told_leader(partition: Partition | None, code: ErrorCode) -> tuple[int, int] | None:
+    if partition is None or code not in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
+        return None
+    return partition.leader, partition.leader_epoch
+
+
+def find_partition(broker: Broker, context: RequestContext, key: PartitionKey) -> Partition:
+    topic, index = key
+    if isinstance(topic, UUID):
+        found = broker.image.topics_by_id.get(topic)
+        if found is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        topic = found.name
+    if not broker.authorizer.allows(context, Operation.READ, Resource.TOPIC, topic):
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return broker.partitions.get(topic, index)
+
+
+def read_partition(
+    partition: Partition, target: FetchTarget, limits: FetchLimits, left: int, is_first: bool
+) -> Fetched:
+    log = partition.leader_log()
+    partition.check_epoch(target.leader_epoch)
+    stable = partition.last_stable_offset()
+    fetched = Fetched(target.key[1], 0, partition.high_watermark, stable, log.log_start_offset)
+    if target.last_fetched_epoch != NO_EPOCH:
+        fetched.diverging = divergence(log, target)
+        if fetched.diverging is not None:
+            return fetched
+    if limits.replica_id != CONSUMER:
+        end = log.log_end_offset
+    else:
+        end = stable if limits.read_committed else partition.high_watermark
+    check_range(log, target.fetch_offset)
+    if target.fetch_offset < end and (left > 0 or is_first):
+        piece = log.read(target.fetch_offset, max(0, min(target.max_bytes, left)), end, min_one=is_first)
+        if piece.length:
+            piece.file.acquire()
+            fetched.records = FilePiece(piece.file, piece.position, piece.length)
+    if limits.read_committed:
+        fetched.aborted = aborted_in(log, target.fetch_offset, stable) if fetched.records is not None else ()
+    return fetched
+
+
+def check_range(log: PartitionLog, offset: int) -> None:
+    if offset < log.log_start_offset or offset > log.log_end_offset:
+        raise OffsetOutOfRangeError(offset, log.log_start_offset, log.log_end_offset)
+
+
+def divergence(log: PartitionLog, target: FetchTarget) -> tuple[int, int] | None:
+    epoch, end_offset = log.epoch_end_offset(target.last_fetched_epoch)
+    if epoch == NO_EPOCH:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
+        return epoch, end_offset
+    return None
+
+
+def aborted_in(log: PartitionLog, start: int, end: int) -> list[tuple[int, int]]:
+    return [(transaction.producer_id, transaction.first_offset) for transaction in log.aborted_transactions(start, end)]
+
+
+class WaitingFetch:
+    """A fetch that found too little: waits for its partitions to grow or its time to be up, then reads once more."""
+
+    __slots__ = ("_broker", "_context", "_done", "_limits", "_partitions", "_respond", "_targets", "_timer", "_woken")
+
+    def __init__(
+        self,
+        broker: Broker,
+        context: RequestContext,
+        targets: list[FetchTarget],
+        limits: FetchLimits,
+        respond: Callable[[FetchRound], None],
+    ) -> None:
+        self._broker, self._context, self._targets, self._limits, self._respond = (
+            broker,
+            context,
+            targets,
+            limits,
+            respond,
+        )
+        self._done = self._woken = False
+        self._partitions: list[Partition] = []
+        for target in targets:
+            try:
+                partition = find_partition(broker, context, target.key)
+            except KafkaError:
+                continue
+            partition.fetch_waits.add(self)
+            self._partitions.append(partition)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(limits.max_wait_ms / 1000, self._time_is_up)
+
+    def wake(self) -> None:
+        """Called for each partition that moved; one look per turn of the loop is enough."""
+        if not self._woken and not self._done:
+            self._woken = True
+            asyncio.get_running_loop().call_soon(self._look_again)
+
+    def cancel(self) -> None:
+        self._finish()
+
+    def _look_again(self) -> None:
+        self._woken = False
+        if self._done:
+            return
+        fetch = read_round(self._broker, self._context, self._targets, self._limits)
+        if fetch.record_bytes >= self._limits.min_bytes or fetch.has_error:
+            self._finish()
+            self._respond(fetch)
+        else:
+            fetch.release()
+
+    def _time_is_up(self) -> None:
+        if not self._done:
+            self._finish()
+            self._respond(read_round(self._broker, self._context, self._targets, self._limits))
+
+    def _finish(self) -> None:
+        self._done = True
+        self._timer.cancel()
+        for partition in self._partitions:
+            partition.fetch_waits.discard(self)

@@ -1,0 +1,33 @@
+"""ApiVersions, versions 0 to 4: what this broker serves, and the features it supports and has finalized.
+
+The answer never has tagged fields in its header, and a version we do not know is answered in version 0 (see dispatch).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from moldau.security.context import RequestContext
+from moldau.server.registry import Api
+from moldau.types.errors import ErrorCode
+from moldau.wire.apis import ApiKey
+from moldau.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from moldau.server.broker import Broker
+
+SOFTWARE_NAMED_FROM = 3
+SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    if context.api_version >= SOFTWARE_NAMED_FROM:
+        names = (request.client_software_name, request.client_software_version)
+        if not all(SOFTWARE.fullmatch(name) for name in names):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        context.client.software_name, context.client.software_version = names
+    return broker.announced_versions(ErrorCode.NONE)
+
+
+API = Api(ApiKey.API_VERSIONS, 0, 4, ApiVersionsRequest, handle)

@@ -1,0 +1,64 @@
+"""CreateTopics, versions 2 to 7: with defaults, with a manual assignment, with configs, or only validated.
+
+The timeout is not needed: an answer is sent when the topics exist on this broker, which is the only one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.config.dynamic import created_topic_configs
+from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic
+from moldau.security.authorizer import Operation, Resource
+from moldau.security.context import RequestContext
+from moldau.server.registry import Api
+from moldau.types.errors import ErrorCode
+from moldau.wire.apis import ApiKey
+from moldau.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from moldau.server.broker import Broker
+
+
+async def handle(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    def may_create(name: str) -> bool:
+        return broker.authorizer.allows(context, Operation.CREATE, Resource.TOPIC, name)
+
+    wanted = [new_topic(topic) for topic in request.topics]
+    created = await broker.controller.create_topics(wanted, request.validate_only, may_create)
+    return CreateTopicsResponse(topics=[result(broker, topic) for topic in created])
+
+
+def new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        [(assignment.partition_index, tuple(assignment.broker_ids)) for assignment in topic.assignments],
+        [(config.name, config.value) for config in topic.configs],
+    )
+
+
+def result(broker: Broker, created: CreatedTopic) -> CreatableTopicResult:
+    if created.code != ErrorCode.NONE:
+        return CreatableTopicResult(name=created.name, error_code=created.code, error_message=created.message)
+    return CreatableTopicResult(
+        name=created.name,
+        topic_id=created.topic_id,
+        error_message=None,
+        num_partitions=created.num_partitions,
+        replication_factor=created.replication_factor,
+        configs=[
+            CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=entry.source)
+            for entry in created_topic_configs(created.configs, broker.config)
+        ],
+    )
+
+
+API = Api(ApiKey.CREATE_TOPICS, 2, 7, CreateTopicsRequest, handle)

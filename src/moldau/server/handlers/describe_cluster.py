@@ -1,0 +1,47 @@
+"""DescribeCluster, versions 0 to 2: cluster id, controller and brokers.
+
+Endpoint type 2 (controllers) is refused as Apache Kafka's brokers do: there is no separate controller listener.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.security.authorizer import OPERATIONS_NOT_ASKED, Resource, authorized_operations
+from moldau.security.context import RequestContext
+from moldau.server.registry import Api
+from moldau.types.errors import ErrorCode
+from moldau.wire.apis import ApiKey
+from moldau.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+
+if TYPE_CHECKING:
+    from moldau.server.broker import Broker
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+def handle(broker: Broker, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    if request.endpoint_type != BROKERS:
+        known = request.endpoint_type == CONTROLLERS
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+            if known
+            else f"Unsupported endpoint type {request.endpoint_type}",
+            endpoint_type=BROKERS if known else request.endpoint_type,
+        )
+    operations = OPERATIONS_NOT_ASKED
+    if request.include_cluster_authorized_operations:
+        operations = authorized_operations(broker.authorizer, context, Resource.CLUSTER, "kafka-cluster")
+    return DescribeClusterResponse(
+        cluster_id=broker.image.cluster_id or "",
+        controller_id=broker.node_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in broker.nodes(context.client.listener)
+        ],
+        cluster_authorized_operations=operations,
+    )
+
+
+API = Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, DescribeClusterRequest, handle)

@@ -1,0 +1,60 @@
+"""DescribeLogDirs, versions 1 to 5: the log folders with the size of each partition in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.security.authorizer import Operation, Resource
+from moldau.security.context import RequestContext
+from moldau.server.registry import Api
+from moldau.types.errors import ErrorCode
+from moldau.types.ids import TopicPartition
+from moldau.wire.apis import ApiKey
+from moldau.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from moldau.server.broker import Broker
+    from moldau.storage.manager import LogDirectory
+
+
+def handle(broker: Broker, context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.CLUSTER, "kafka-cluster"):
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    wanted = None
+    if request.topics is not None:
+        wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    return DescribeLogDirsResponse(results=[describe(broker, directory, wanted) for directory in broker.logs.directories])
+
+
+def describe(broker: Broker, directory: LogDirectory, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
+    if directory.offline:
+        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for replica in directory.replicas():
+        if wanted is not None and replica.topic_partition not in wanted:
+            continue
+        lag = broker.partitions.offset_lag(replica)
+        topics.setdefault(replica.topic_partition.topic, []).append(
+            DescribeLogDirsPartition(
+                partition_index=replica.topic_partition.partition,
+                partition_size=replica.size_bytes,
+                offset_lag=lag,
+                is_future_key=replica.is_future,
+            )
+        )
+    space = directory.space()
+    return DescribeLogDirsResult(
+        log_dir=directory.path,
+        topics=[DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
+        total_bytes=space.total,
+        usable_bytes=space.usable,
+    )
+
+
+API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, DescribeLogDirsRequest, handle)

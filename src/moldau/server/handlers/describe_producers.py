@@ -1,0 +1,57 @@
+"""DescribeProducers, version 0: the idempotent and transactional producers that a partition remembers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.security.authorizer import Operation, Resource
+from moldau.security.context import RequestContext
+from moldau.server.registry import Api
+from moldau.types.errors import ErrorCode, KafkaError
+from moldau.wire.apis import ApiKey
+from moldau.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+if TYPE_CHECKING:
+    from moldau.server.broker import Broker
+
+
+def handle(broker: Broker, context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    topics = []
+    for topic in request.topics:
+        allowed = broker.authorizer.allows(context, Operation.READ, Resource.TOPIC, topic.name)
+        partitions = [
+            describe(broker, topic.name, index)
+            if allowed
+            else PartitionResponse(partition_index=index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            for index in topic.partition_indexes
+        ]
+        topics.append(TopicResponse(name=topic.name, partitions=partitions))
+    return DescribeProducersResponse(topics=topics)
+
+
+def describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    try:
+        log = broker.partitions.get(topic, index).leader_log()
+    except KafkaError as error:
+        return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
+    producers = [
+        ProducerState(
+            producer_id=producer_id,
+            producer_epoch=entry.epoch,
+            last_sequence=entry.last_sequence,
+            last_timestamp=entry.last_timestamp,
+            coordinator_epoch=entry.coordinator_epoch,
+            current_txn_start_offset=entry.txn_first_offset,
+        )
+        for producer_id, entry in log.producers.items()
+    ]
+    return PartitionResponse(partition_index=index, active_producers=producers)
+
+
+API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, DescribeProducersRequest, handle)

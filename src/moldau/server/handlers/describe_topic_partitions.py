@@ -1,0 +1,90 @@
+"""DescribeTopicPartitions, version 0: topics with their partitions, page by page.
+
+Eligible leader replicas are always empty: they come with replication.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.metadata.image import TopicImage
+from moldau.security.authorizer import Operation, Resource, authorized_operations
+from moldau.security.context import RequestContext
+from moldau.server.registry import Api
+from moldau.types.errors import ErrorCode
+from moldau.wire.apis import ApiKey
+from moldau.wire.messages.describe_topic_partitions import (
+    CursorInResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from moldau.server.broker import Broker
+
+MAX_PARTITIONS_PER_ANSWER = 2000
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    limit = max(1, min(request.response_partition_limit, MAX_PARTITIONS_PER_ANSWER))
+    first_topic = request.cursor.topic_name if request.cursor is not None else ""
+    first_partition = request.cursor.partition_index if request.cursor is not None else 0
+    names = sorted({topic.name for topic in request.topics} if request.topics else set(broker.image.topics))
+    answers: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in names:
+        if name < first_topic or not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name):
+            continue
+        if limit == 0:
+            return DescribeTopicPartitionsResponse(topics=answers, next_cursor=CursorInResponse(topic_name=name))
+        topic = broker.image.topics.get(name)
+        if topic is None:
+            answers.append(unknown(broker, name))
+            continue
+        start = first_partition if name == first_topic else 0
+        answer = describe(broker, context, topic, start, limit)
+        answers.append(answer)
+        limit -= len(answer.partitions)
+        reached = start + len(answer.partitions)
+        if reached < len(topic.partitions):
+            cursor = CursorInResponse(topic_name=name, partition_index=reached)
+            return DescribeTopicPartitionsResponse(topics=answers, next_cursor=cursor)
+    return DescribeTopicPartitionsResponse(topics=answers)
+
+
+def unknown(broker: Broker, name: str) -> DescribeTopicPartitionsResponseTopic:
+    valid = broker.controller.is_valid_name(name)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name)
+
+
+def describe(
+    broker: Broker, context: RequestContext, topic: TopicImage, start: int, limit: int
+) -> DescribeTopicPartitionsResponseTopic:
+    partitions = [
+        DescribeTopicPartitionsResponsePartition(
+            error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader < 0 else ErrorCode.NONE,
+            partition_index=index,
+            leader_id=partition.leader,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=partition.replicas,
+            isr_nodes=partition.isr,
+            eligible_leader_replicas=[],
+            last_known_elr=[],
+            offline_replicas=broker.offline_replicas(topic.name, index, partition.replicas),
+        )
+        for index, partition in list(enumerate(topic.partitions))[start : start + limit]
+    ]
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        partitions=partitions,
+        topic_authorized_operations=authorized_operations(broker.authorizer, context, Resource.TOPIC, topic.name),
+    )
+
+
+API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, DescribeTopicPartitionsRequest, handle)

@@ -1,0 +1,97 @@
+"""ListOffsets, versions 1 to 11: the earliest and latest offset, the first at or after a time, the one with the largest time.
+
+Tiered storage does not exist here: the earliest local offset is the earliest, and there is no latest tiered one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.replication.partition import Partition
+from moldau.security.authorizer import Operation, Resource
+from moldau.security.context import RequestContext
+from moldau.server.registry import Api
+from moldau.storage.log import PartitionLog
+from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.ids import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP
+from moldau.wire.apis import ApiKey
+from moldau.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from moldau.server.broker import Broker
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+KNOWN_FROM_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+CONSUMER, DEBUGGER = -1, -2
+READ_COMMITTED = 1
+
+#: (offset, timestamp, leader epoch)
+Found = tuple[int, int, int]
+NOTHING: Found = (NO_OFFSET, NO_TIMESTAMP, NO_EPOCH)
+
+
+def handle(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    asked = [(topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions]
+    repeated = {key for key in asked if asked.count(key) > 1} if len(set(asked)) < len(asked) else set()
+    topics = []
+    for topic in request.topics:
+        allowed = broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic.name)
+        answers = []
+        for wanted in topic.partitions:
+            if not allowed:
+                answers.append(failed(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            elif (topic.name, wanted.partition_index) in repeated:
+                answers.append(failed(wanted, ErrorCode.INVALID_REQUEST))
+            else:
+                answers.append(answer(broker, context, request, topic.name, wanted))
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return ListOffsetsResponse(topics=topics)
+
+
+def failed(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=code)
+
+
+def answer(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    if wanted.timestamp < 0 and context.api_version < KNOWN_FROM_VERSION.get(wanted.timestamp, 1):
+        return failed(wanted, ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        partition = broker.partitions.get(topic, wanted.partition_index)
+        partition.check_epoch(wanted.current_leader_epoch)
+        log = partition.leader_log()
+        offset, timestamp, epoch = find(partition, log, last_visible(partition, log, request), wanted.timestamp)
+    except KafkaError as error:
+        return failed(wanted, error.code)
+    return ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index, offset=offset, timestamp=timestamp, leader_epoch=epoch
+    )
+
+
+def last_visible(partition: Partition, log: PartitionLog, request: ListOffsetsRequest) -> int:
+    if request.replica_id not in (CONSUMER, DEBUGGER):
+        return log.log_end_offset
+    return partition.last_stable_offset() if request.isolation_level == READ_COMMITTED else partition.high_watermark
+
+
+def find(partition: Partition, log: PartitionLog, end: int, timestamp: int) -> Found:
+    if timestamp == LATEST:
+        return end, NO_TIMESTAMP, log.leader_epochs.latest
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return log.log_start_offset, NO_TIMESTAMP, log.leader_epochs.epoch_of(log.log_start_offset)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return NOTHING
+    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is None or found[0] >= end:
+        return NOTHING
+    return found
+
+
+API = Api(ApiKey.LIST_OFFSETS, 1, 11, ListOffsetsRequest, handle)

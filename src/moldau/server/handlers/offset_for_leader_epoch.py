@@ -1,0 +1,50 @@
+"""OffsetForLeaderEpoch, versions 2 to 4: where the history of a leader epoch ends in this broker's log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.security.authorizer import Operation, Resource
+from moldau.security.context import RequestContext
+from moldau.server.registry import Api
+from moldau.types.errors import ErrorCode, KafkaError
+from moldau.wire.apis import ApiKey
+from moldau.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from moldau.server.broker import Broker
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[answer(broker, context, topic.topic, wanted) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def answer(broker: Broker, context: RequestContext, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic):
+        return EpochEndOffset(partition=wanted.partition, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    try:
+        partition = broker.partitions.get(topic, wanted.partition)
+        partition.check_epoch(wanted.current_leader_epoch)
+        epoch, end_offset = partition.leader_log().epoch_end_offset(wanted.leader_epoch)
+    except KafkaError as error:
+        return EpochEndOffset(partition=wanted.partition, error_code=error.code)
+    return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)
+
+
+API = Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, OffsetForLeaderEpochRequest, handle)

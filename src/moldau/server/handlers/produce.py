@@ -1,0 +1,97 @@
+"""Produce, announced from version 0, served from 3 to 13.
+
+acks 0, 1 and all, time-outs, errors per partition and per record, topic ids (13). Requests of one connection are pipelined:
+their batches are staged in order and written together at the end of the loop's turn.
+Not here yet: transactional batches are refused with INVALID_TXN_STATE until there is a transaction coordinator; node
+endpoints beside an error (10+): there is only one node to name.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from moldau.security.context import RequestContext
+from moldau.server.producing import ALL, NOTHING, PartitionResult, Produce
+from moldau.server.registry import Api
+from moldau.types.errors import ErrorCode
+from moldau.wire.apis import ApiKey
+from moldau.wire.codec import decode, encode
+from moldau.wire.framing import frame_response
+from moldau.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from moldau.server.broker import Broker
+    from moldau.server.connection import Frame, Slot
+
+TOPIC_IDS_FROM = 13
+VALID_ACKS = (ALL, NOTHING, 1)
+
+
+def handle(broker: Broker, context: RequestContext, frame: Frame, body: int, slot: Slot) -> None:
+    request, _ = decode(ProduceRequest, context.api_version, frame.view, body)
+    produce = Produce(broker, context, frame, slot, request.acks, request.timeout_ms, respond)
+    valid = request.acks in VALID_ACKS
+    for topic in request.topic_data:
+        key: UUID | str = topic.topic_id if context.api_version >= TOPIC_IDS_FROM else topic.name
+        for wanted in topic.partition_data:
+            if valid:
+                produce.append(key, wanted.index, wanted.records)
+            else:
+                produce.refuse(key, wanted.index, ErrorCode.INVALID_REQUIRED_ACKS)
+    produce.staged()
+
+
+def respond(produce: Produce) -> None:
+    """Every partition's fate is known."""
+    context, slot = produce.context, produce.slot
+    produce.broker.record_produce(produce, perf_counter() - produce.started)
+    if produce.acks == NOTHING:
+        if any(result.error for _, result in produce.results):
+            # The only way to tell a client that does not listen: it will fetch metadata anew.
+            slot.disconnect()
+        else:
+            slot.answer(())
+        return
+    answers: dict[UUID | str, list[PartitionProduceResponse]] = {}
+    for key, result in produce.results:
+        answers.setdefault(key, []).append(partition_response(result))
+    response = ProduceResponse(
+        responses=[
+            TopicProduceResponse(topic_id=key, partition_responses=partitions)
+            if isinstance(key, UUID)
+            else TopicProduceResponse(name=key, partition_responses=partitions)
+            for key, partitions in answers.items()
+        ],
+        throttle_time_ms=slot.mute_ms,
+    )
+    flexible = context.api_version >= ProduceRequest.FLEXIBLE_FROM
+    slot.answer([frame_response(context.correlation_id, flexible, encode(response, context.api_version))])
+
+
+def partition_response(result: PartitionResult) -> PartitionProduceResponse:
+    leader = result.current_leader
+    return PartitionProduceResponse(
+        index=result.index,
+        error_code=result.error,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=result.log_start_offset,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+            for index, message in result.record_errors
+        ],
+        error_message=result.message,
+        current_leader=None if leader is None else LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1]),
+    )
+
+
+API = Api(ApiKey.PRODUCE, 0, 13, ProduceRequest, raw=handle, pipelined=True, refused_below=3)

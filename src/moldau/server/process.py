@@ -1,0 +1,44 @@
+"""What a broker asks of its process: log lines, open files, memory allocation, garbage collection."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import logging
+import resource
+import sys
+
+#: glibc hands blocks above this size back to the system at once; a fresh megabyte then costs a page fault per 4 KB.
+LARGE_BLOCK_BYTES = 8 * 1024 * 1024
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+GC_THRESHOLD = 50_000
+
+
+def configure_logging() -> None:
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s (%(name)s)"
+    )
+
+
+def raise_open_file_limit() -> None:
+    """A connection and a segment each hold a file: ask for all that the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def keep_large_blocks() -> None:
+    try:
+        libc = ctypes.CDLL(None)
+        libc.mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+        libc.mallopt(M_TRIM_THRESHOLD, 2 * LARGE_BLOCK_BYTES)
+    except (OSError, AttributeError):
+        # Another C library: it works, at the price described above.
+        return
+
+
+def settle_garbage_collector() -> None:
+    """What was built at start lives as long as the broker: a full collection need not walk it."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD, 20, 50)
