@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from moldau.types.errors import ErrorCode, KafkaError
 
 
@@ -11,6 +13,35 @@ class LogIOError(KafkaError):
     def __init__(self, path: str, reason: object) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: {reason}")
         self.path = path
+
+
+class RecordError(NamedTuple):
+    """What is wrong with one record of a batch."""
+
+    batch_index: int
+    message: str
+
+
+class RefusedBatchError(KafkaError):
+    """A batch that a client may not append. `message` is what Kafka tells the client, mostly nothing; `detail` is for
+    our own log. Kafka tells the log start offset with some errors only."""
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        detail: str,
+        *,
+        message: str | None = None,
+        record_errors: tuple[RecordError, ...] = (),
+        tells_log_start: bool = True,
+    ) -> None:
+        super().__init__(code, message)
+        self.detail = detail
+        self.record_errors = record_errors
+        self.tells_log_start = tells_log_start
+
+    def __str__(self) -> str:
+        return f"{self.code.name}: {self.detail}"
 
 
 class CorruptLogError(Exception):

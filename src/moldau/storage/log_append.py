@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from moldau.kernels import BatchStatus, check_batch
 from moldau.storage.batch_info import BatchInfo, Origin
-from moldau.storage.errors import LogIOError
+from moldau.storage.errors import LogIOError, RefusedBatchError
 from moldau.storage.files import Buffer, WritableBuffer
 from moldau.storage.index import MAX_RELATIVE_OFFSET, OFFSET_ENTRY, TIME_ENTRY
 from moldau.storage.log_base import LogBase, Staged
@@ -39,7 +39,7 @@ class LogAppends(LogBase):
     def stage(self, batch: WritableBuffer, info: BatchInfo, leader_epoch: int, origin: Origin = Origin.CLIENT) -> int:
         """Assign the next offset to a validated batch. The buffer belongs to the log until `commit`.
 
-        Raises KafkaError if the producer may not write this batch now, DuplicateBatchError if it has done so before.
+        Raises RefusedBatchError if the producer may not write this batch now, DuplicateBatchError if it has already.
         """
         size, last_offset, max_timestamp = info.size, info.last_offset_delta, info.max_timestamp
         if size > self._segment_bytes or self._failed is not None:
@@ -65,7 +65,7 @@ class LogAppends(LogBase):
     def append_as_follower(self, batches: Buffer) -> Commit:
         """Append what a leader has sent, with the leader's offsets and epochs. A cut-off last batch is left out.
 
-        Raises KafkaError for bytes that are not what a leader may send next; then nothing of them was appended.
+        Raises RefusedBatchError for bytes that are not what a leader may send next; then nothing of them was appended.
         """
         try:
             self._stage_from_leader(batches)
@@ -82,9 +82,11 @@ class LogAppends(LogBase):
             if info.status == BatchStatus.TRUNCATED:
                 return
             if info.status != BatchStatus.OK:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{BatchStatus(info.status).name} at byte {position}")
+                raise RefusedBatchError(
+                    ErrorCode.CORRUPT_MESSAGE, f"{BatchStatus(info.status).name} at byte {position}"
+                )
             if info.base_offset < self.staged_end_offset:
-                raise KafkaError(
+                raise RefusedBatchError(
                     ErrorCode.UNKNOWN_SERVER_ERROR,
                     f"Unexpected offset in append to {self.topic_partition}. First offset {info.base_offset} is less "
                     f"than the next offset {self.staged_end_offset}.",
@@ -111,10 +113,11 @@ class LogAppends(LogBase):
     def _refuse(self, size: int) -> None:
         if self._failed is not None:
             raise LogIOError(self.directory, self._failed)
-        raise KafkaError(
+        raise RefusedBatchError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"Message batch size is {size} bytes in append to partition {self.topic_partition}, which exceeds the "
             f"maximum configured segment size of {self._segment_bytes}.",
+            tells_log_start=False,
         )
 
     def commit(self) -> Commit:

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from moldau.storage.batch_info import BatchInfo, Origin
-from moldau.storage.errors import DuplicateBatchError
-from moldau.types.errors import ErrorCode, KafkaError
+from moldau.storage.errors import DuplicateBatchError, RefusedBatchError
+from moldau.types.errors import ErrorCode
 from moldau.types.ids import NO_EPOCH, NO_OFFSET, NO_SEQUENCE, NO_TIMESTAMP, TopicPartition
 from moldau.wire.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from moldau.wire.control import EndTransactionMarker
@@ -128,7 +128,7 @@ class ProducerStates:
         if transactional and first_offset < 0:
             first_offset = started_at = base_offset
         elif first_offset >= 0 and not transactional and origin is not Origin.REPLICATION:
-            raise KafkaError(
+            raise RefusedBatchError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"Expected transactional write from producer {producer_id} at offset {base_offset} in partition "
                 f"{self._topic_partition}",
@@ -150,7 +150,7 @@ class ProducerStates:
             return ProducerChange(producer_id, entry)
         self._check_epoch(producer_id, entry, info.producer_epoch, base_offset, origin)
         if marker.coordinator_epoch < entry.coordinator_epoch and origin is not Origin.REPLICATION:
-            raise KafkaError(
+            raise RefusedBatchError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
                 f"Invalid coordinator epoch for producerId {producer_id} at offset {base_offset} in partition "
                 f"{self._topic_partition}: {marker.coordinator_epoch} (zombie), {entry.coordinator_epoch} (current)",
@@ -171,7 +171,7 @@ class ProducerStates:
 
     def _check_epoch(self, producer_id: int, entry: ProducerEntry, epoch: int, offset: int, origin: Origin) -> None:
         if epoch < entry.epoch and origin is not Origin.REPLICATION:
-            raise KafkaError(
+            raise RefusedBatchError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"Epoch of producer {producer_id} at offset {offset} in {self._topic_partition} is {epoch}, "
                 f"which is smaller than the last seen epoch {entry.epoch}",
@@ -183,7 +183,7 @@ class ProducerStates:
         where = f"producer {producer_id} at offset {offset} in partition {self._topic_partition}"
         if epoch != entry.epoch:
             if sequence != 0:
-                raise KafkaError(
+                raise RefusedBatchError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"Invalid sequence number for new epoch of {where}: {epoch} (request epoch), {sequence} "
                     f"(seq. number), {entry.epoch} (current producer epoch)",
@@ -191,7 +191,7 @@ class ProducerStates:
             return
         last = entry.last_sequence
         if sequence != last + 1 and not (sequence == 0 and last == _MAX_SEQUENCE):
-            raise KafkaError(
+            raise RefusedBatchError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Out of order sequence number for {where}: {sequence} (incoming seq. number), "
                 f"{last} (current end sequence number)",
