@@ -8,7 +8,7 @@
     /topics/<name>                  {"v":1,"id":"<uuid>","partitions":<count>}
     /topics/<name>/partitions/<n>   {"v":1,"replicas":[..],"isr":[..],"leader":<id or -1>,"leader_epoch":<n>}
     /configs/topics/<name>          {"v":1,"settings":{"<key>":"<value>",...}}
-    /configs/brokers/<id|default>   likewise
+    /configs/brokers/<id|default>, /configs/groups/<group>, /configs/client-metrics/<subscription>    likewise
 
 A partition's epoch is its entry's version and a broker's epoch the revision that created its entry: neither is stored.
 Unknown members are left for later releases; an unknown version is refused.

@@ -104,6 +104,8 @@ class ClusterImage:
     topics_by_id: Mapping[UUID, TopicImage] = field(default_factory=lambda: _EMPTY)
     broker_settings: Mapping[int, Settings] = field(default_factory=lambda: _EMPTY)
     default_broker_settings: Settings = NO_SETTINGS
+    group_settings: Mapping[str, Settings] = field(default_factory=lambda: _EMPTY)
+    client_metrics_settings: Mapping[str, Settings] = field(default_factory=lambda: _EMPTY)
     features: FeaturesImage = field(default_factory=FeaturesImage)
     producer_ids: ProducerIdsImage = field(default_factory=ProducerIdsImage)
     loose: Mapping[str, LooseTopic] = field(default_factory=lambda: _EMPTY)

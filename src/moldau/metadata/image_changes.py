@@ -47,6 +47,8 @@ class ImageDelta:
     brokers: frozenset[int] = frozenset()
     broker_settings: frozenset[int] = frozenset()
     default_broker_settings: bool = False
+    group_settings: frozenset[str] = frozenset()
+    client_metrics_settings: frozenset[str] = frozenset()
     features: bool = False
 
     @property
@@ -65,38 +67,38 @@ def build(listing: Listing) -> ClusterImage:
 
 def apply(image: ClusterImage, changes: Changes) -> tuple[ClusterImage, ImageDelta]:
     """The image after `changes`, sharing with the old one what they do not touch. Raises BadEntryError."""
-    topic_changes: dict[str, _TopicChanges] = {}
+    changed = _Changed()
     updated = replace(image, version=changes.revision)
-    brokers: dict[int, BrokerImage | None] = {}
-    broker_settings: dict[int, Settings | None] = {}
     for change in changes.changes:
         path, entry = change.path, change.entry
-        parts = path.split("/")
-        match parts:
+        match path.split("/"):
             case ["", "topics", name, "partitions", index]:
-                partition = None if entry is None else _partition(path, entry)
-                topic_changes.setdefault(name, _TopicChanges()).partitions[int(index)] = partition
+                changed.topic(name).partitions[int(index)] = None if entry is None else _partition(path, entry)
             case ["", "topics", name]:
-                topic_changes.setdefault(name, _TopicChanges()).entry = (
-                    None if entry is None else _topic(path, entry),
-                )
+                changed.topic(name).entry = (None if entry is None else _topic(path, entry),)
             case ["", "configs", "topics", name]:
-                topic_changes.setdefault(name, _TopicChanges()).settings = _settings(path, entry)
+                changed.topic(name).settings = _settings(path, entry) or NO_SETTINGS
             case ["", "configs", "brokers", paths.DEFAULT_BROKER]:
-                updated = replace(updated, default_broker_settings=_settings(path, entry))
+                updated = replace(updated, default_broker_settings=_settings(path, entry) or NO_SETTINGS)
             case ["", "configs", "brokers", number]:
-                broker_settings[int(number)] = None if entry is None else _settings(path, entry)
+                changed.broker_settings[int(number)] = _settings(path, entry)
+            case ["", "configs", "groups", name]:
+                changed.group_settings[paths.unescaped(name)] = _settings(path, entry)
+            case ["", "configs", "client-metrics", name]:
+                changed.client_metrics_settings[paths.unescaped(name)] = _settings(path, entry)
             case ["", "brokers", number]:
-                brokers[int(number)] = None if entry is None else _broker(int(number), path, entry)
+                changed.brokers[int(number)] = None if entry is None else _broker(int(number), path, entry)
             case _:
                 updated = _apply_single(updated, path, entry)
     updated = replace(
         updated,
-        brokers=_merged(image.brokers, brokers),
-        broker_settings=_merged(image.broker_settings, broker_settings),
+        brokers=_merged(image.brokers, changed.brokers),
+        broker_settings=_merged(image.broker_settings, changed.broker_settings),
+        group_settings=_merged(image.group_settings, changed.group_settings),
+        client_metrics_settings=_merged(image.client_metrics_settings, changed.client_metrics_settings),
     )
-    updated = _apply_topics(updated, topic_changes)
-    return updated, _delta(image, updated, topic_changes, brokers, broker_settings)
+    updated = _apply_topics(updated, changed.topics)
+    return updated, _delta(image, updated, changed)
 
 
 class _TopicChanges:
@@ -106,6 +108,23 @@ class _TopicChanges:
         self.entry: tuple[tuple[UUID, int, int] | None] | None = None
         self.partitions: dict[int, PartitionImage | None] = {}
         self.settings: Settings | None = None
+
+
+class _Changed:
+    """What a set of changes says, sorted by the parts of the image; None stands for deleted."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, _TopicChanges] = {}
+        self.brokers: dict[int, BrokerImage | None] = {}
+        self.broker_settings: dict[int, Settings | None] = {}
+        self.group_settings: dict[str, Settings | None] = {}
+        self.client_metrics_settings: dict[str, Settings | None] = {}
+
+    def topic(self, name: str) -> _TopicChanges:
+        found = self.topics.get(name)
+        if found is None:
+            found = self.topics[name] = _TopicChanges()
+        return found
 
 
 def _apply_single(image: ClusterImage, path: str, entry: Versioned | None) -> ClusterImage:
@@ -176,15 +195,13 @@ def _assemble(
     return None, LooseTopic(entry, MappingProxyType(partitions), settings)
 
 
-def _delta(
-    old: ClusterImage, new: ClusterImage, names: Iterable[str], brokers: Iterable[int], broker_settings: Iterable[int]
-) -> ImageDelta:
-    created, deleted, changed = [], [], []
-    for name in names:
+def _delta(old: ClusterImage, new: ClusterImage, changed: _Changed) -> ImageDelta:
+    created, deleted, altered = [], [], []
+    for name in changed.topics:
         before, after = old.topics.get(name), new.topics.get(name)
         if before is not None and after is not None and before.id == after.id:
             if before != after:
-                changed.append(_topic_delta(before, after))
+                altered.append(_topic_delta(before, after))
             continue
         if before is not None:
             deleted.append(before)
@@ -193,14 +210,20 @@ def _delta(
     return ImageDelta(
         created=tuple(created),
         deleted=tuple(deleted),
-        changed=tuple(changed),
-        brokers=frozenset(number for number in brokers if old.brokers.get(number) != new.brokers.get(number)),
-        broker_settings=frozenset(
-            number for number in broker_settings if old.broker_settings.get(number) != new.broker_settings.get(number)
-        ),
+        changed=tuple(altered),
+        brokers=_differing(changed.brokers, old.brokers, new.brokers),
+        broker_settings=_differing(changed.broker_settings, old.broker_settings, new.broker_settings),
         default_broker_settings=old.default_broker_settings != new.default_broker_settings,
+        group_settings=_differing(changed.group_settings, old.group_settings, new.group_settings),
+        client_metrics_settings=_differing(
+            changed.client_metrics_settings, old.client_metrics_settings, new.client_metrics_settings
+        ),
         features=old.features != new.features,
     )
+
+
+def _differing(keys: Iterable[K], old: Mapping[K, V], new: Mapping[K, V]) -> frozenset[K]:
+    return frozenset(key for key in keys if old.get(key) != new.get(key))
 
 
 def _topic_delta(old: TopicImage, new: TopicImage) -> TopicDelta:
@@ -235,9 +258,9 @@ def _topic(path: str, entry: Versioned) -> tuple[UUID, int, int]:
     return found.id, found.partitions, entry.version
 
 
-def _settings(path: str, entry: Versioned | None) -> Settings:
+def _settings(path: str, entry: Versioned | None) -> Settings | None:
     if entry is None:
-        return NO_SETTINGS
+        return None
     return Settings(MappingProxyType(codec.decode_settings(path, entry.value)), entry.version)
 
 

@@ -24,7 +24,7 @@ ABSENT = -1
 """As an expected version: the entry must not exist."""
 
 MAX_VALUE_BYTES = 1_000_000
-MAX_PATH_BYTES = 1_000
+MAX_PATH_BYTES = 60_000
 
 Revision: TypeAlias = int
 
