@@ -16,6 +16,7 @@ NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 class ReadableFile(Protocol):
     """A segment's file; whoever holds a reference keeps it open, also after the segment was deleted."""
 
+    @property
     def fileno(self) -> int: ...
 
     def release(self) -> None: ...
@@ -33,7 +34,7 @@ class FilePiece:
         """Reads from the page cache; None if the disk would have to be asked (then `read_blocking` belongs in a thread)."""
         buffer = bytearray(min(self.length, limit))
         try:
-            got = os.preadv(self.file.fileno(), [buffer], self.position, NOWAIT)
+            got = os.preadv(self.file.fileno, [buffer], self.position, NOWAIT)
         except OSError as error:
             if error.errno in WOULD_BLOCK:
                 return None
@@ -42,7 +43,7 @@ class FilePiece:
 
     def read_blocking(self, limit: int) -> bytearray:
         buffer = bytearray(min(self.length, limit))
-        got = os.preadv(self.file.fileno(), [buffer], self.position)
+        got = os.preadv(self.file.fileno, [buffer], self.position)
         if got == 0:
             raise OSError(errno.EIO, "the segment became shorter while it was being sent")
         return self._advance(buffer, got)

@@ -104,7 +104,9 @@ class Broker:
         features = self.image.features
         return ApiVersionsResponse(
             error_code=error,
-            api_keys=[ApiVersion(api_key=api.key, min_version=api.first, max_version=api.last) for api in self.apis.values()],
+            api_keys=[
+                ApiVersion(api_key=api.key, min_version=api.first, max_version=api.last) for api in self.apis.values()
+            ],
             supported_features=[
                 SupportedFeatureKey(name=name, min_version=supported.lowest, max_version=supported.highest)
                 for name, supported in SUPPORTED_FEATURES.items()

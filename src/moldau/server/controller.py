@@ -63,7 +63,13 @@ class Controller:
     ) -> list[CreatedTopic]:
         return await self.decide(
             lambda image: create_topics(
-                image, wanted, self._config(), self.rng, self.new_uuid, validate_only=validate_only, may_create=may_create
+                image,
+                wanted,
+                self._config(),
+                self.rng,
+                self.new_uuid,
+                validate_only=validate_only,
+                may_create=may_create,
             )
         )
 

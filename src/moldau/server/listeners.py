@@ -34,7 +34,9 @@ class Host:
     ) -> None:
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.pool = BufferPool()
-        self.budget = Budget(config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else DEFAULT_BUDGET_BYTES)
+        self.budget = Budget(
+            config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else DEFAULT_BUDGET_BYTES
+        )
         self.max_frame_bytes = config.socket_request_max_bytes
         self.dispatch = dispatch
         self.connections: set[Connection] = set()
@@ -53,7 +55,9 @@ class Host:
             log.warning("%s: closing: more than %d connections (max.connections.per.ip)", address, limit)
             return False
         if len(self.connections) > self._config.max_connections:
-            log.warning("%s: closing: more than %d connections (max.connections)", address, self._config.max_connections)
+            log.warning(
+                "%s: closing: more than %d connections (max.connections)", address, self._config.max_connections
+            )
             return False
         return True
 

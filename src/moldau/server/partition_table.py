@@ -96,7 +96,11 @@ class PartitionTable:
 
     def take_offline(self, directory: str) -> list[Partition]:
         """The log folder failed: its partitions answer KAFKA_STORAGE_ERROR from now on."""
-        lost = [partition for partition in self if partition.log is not None and partition.log.directory.startswith(directory)]
+        lost = [
+            partition
+            for partition in self
+            if partition.log is not None and partition.log.directory.startswith(directory)
+        ]
         for partition in lost:
             partition.log = None
             partition.fetch_waits.wake_all()

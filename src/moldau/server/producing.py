@@ -15,10 +15,11 @@ from uuid import UUID
 from moldau.replication.partition import Partition
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
-from moldau.storage.errors import DuplicateBatchError
-from moldau.storage.validation import InvalidRecordsError, validate
+from moldau.storage.errors import DuplicateBatchError, RefusedBatchError
+from moldau.storage.validation import validate
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_OFFSET, NO_TIMESTAMP
+from moldau.wire.batch import TRANSACTIONAL_BIT
 from moldau.wire.schema import Buffer
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ class PartitionResult:
         partition = self._partition
         assert partition is not None
         if partition.high_watermark < self._required_offset:
-            self.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER if partition.log is not None else ErrorCode.KAFKA_STORAGE_ERROR)
+            self.refuse(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER if partition.log is not None else ErrorCode.KAFKA_STORAGE_ERROR
+            )
         self._produce.one_done()
 
     @property
@@ -127,8 +130,11 @@ class Produce:
         try:
             partition = self._find(key, index)
             self._stage(key, partition, index, records)
-        except InvalidRecordsError as error:
-            self.refuse(key, index, error.code, error.message).record_errors = error.record_errors
+        except RefusedBatchError as error:
+            result = self.refuse(key, index, error.code, error.message)
+            result.record_errors = error.record_errors
+            if error.tells_log_start and partition is not None and partition.log is not None:
+                result.log_start_offset = partition.log.log_start_offset
         except KafkaError as error:
             result = self.refuse(key, index, error.code, error.message)
             if partition is not None and error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
@@ -149,15 +155,22 @@ class Produce:
         log = partition.leader_log()
         if self.acks == ALL and len(partition.in_sync) < log.config.min_insync_replicas:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
-        validated = validate(records, log.config, self.broker.wall_ms())
-        info = validated.info
-        if info.is_transactional:
+        now_ms = self.broker.wall_ms()
+        batch, info = validate(
+            b"" if records is None else records,  # type: ignore[arg-type]  # the frame is writable
+            config=log.config,
+            topic_partition=partition.topic_partition,
+            now_ms=now_ms,
+            produce_version=self.context.api_version,
+        )
+        if info.attributes & TRANSACTIONAL_BIT:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE)
         result = PartitionResult(self, index)
         try:
-            base_offset = log.stage(validated.batch, info, partition.leader_epoch)
+            base_offset = log.stage(batch, info, partition.leader_epoch)
             required_offset = base_offset + info.last_offset_delta + 1
-            result.log_append_time_ms = validated.log_append_time_ms
+            if log.config.log_append_time:
+                result.log_append_time_ms = now_ms
         except DuplicateBatchError as duplicate:
             base_offset, required_offset = duplicate.base_offset, duplicate.last_offset + 1
             if log.config.log_append_time:

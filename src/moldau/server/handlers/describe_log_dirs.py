@@ -29,7 +29,9 @@ def handle(broker: Broker, context: RequestContext, request: DescribeLogDirsRequ
     wanted = None
     if request.topics is not None:
         wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    return DescribeLogDirsResponse(results=[describe(broker, directory, wanted) for directory in broker.logs.directories])
+    return DescribeLogDirsResponse(
+        results=[describe(broker, directory, wanted) for directory in broker.logs.directories]
+    )
 
 
 def describe(broker: Broker, directory: LogDirectory, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:

@@ -1,0 +1,39 @@
+"""Duties that recur: retention, flushing, checkpoints, cleaning, expiry, idle connections. One timer each; a duty that still
+runs is not started again, and one that fails is logged and tried again at its next turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+log = logging.getLogger("moldau.server.upkeep")
+
+Duty = Callable[[], Awaitable[None] | None]
+
+
+class Upkeep:
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def every(self, seconds: float, name: str, duty: Duty, first_after: float | None = None) -> None:
+        first = seconds if first_after is None else first_after
+        self._tasks.append(asyncio.get_running_loop().create_task(self._repeat(seconds, first, name, duty), name=name))
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    async def _repeat(self, seconds: float, first_after: float, name: str, duty: Duty) -> None:
+        await asyncio.sleep(first_after)
+        while True:
+            try:
+                running = duty()
+                if running is not None:
+                    await running
+            except Exception:
+                log.exception("%s failed; it is tried again in %g s", name, seconds)
+            await asyncio.sleep(seconds)
