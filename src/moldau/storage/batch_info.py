@@ -5,9 +5,21 @@ from __future__ import annotations
 from enum import IntEnum
 
 from moldau.kernels import BatchCheck
+from moldau.wire.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 
-# Made from the kernel's tuple by a single copy: `BatchInfo._make(check_batch(…))`.
-BatchInfo = BatchCheck
+
+class BatchInfo(BatchCheck):
+    """Made from the kernel's tuple by a single copy: `BatchInfo._make(check_batch(…))`."""
+
+    __slots__ = ()
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_BIT)
 
 
 class Origin(IntEnum):

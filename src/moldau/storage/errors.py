@@ -44,11 +44,11 @@ class RefusedBatchError(KafkaError):
         return f"{self.code.name}: {self.detail}"
 
 
-class CorruptLogError(Exception):
+class CorruptLogError(KafkaError):
     """Data that was safely on disk does not read back: only this partition goes offline."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:
-        super().__init__(f"{path}: corrupt at byte {position}: {reason}")
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: corrupt at byte {position}: {reason}")
         self.path = path
         self.position = position
         self.reason = reason

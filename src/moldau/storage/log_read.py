@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from moldau.kernels import check_batch, decode_records, seek_timestamp
 from moldau.storage.epochs import EpochStart
-from moldau.storage.errors import CorruptLogError, OffsetOutOfRangeError
+from moldau.storage.errors import CorruptLogError, LogIOError, OffsetOutOfRangeError
 from moldau.storage.files import read_fully
 from moldau.storage.log_base import LogBase
 from moldau.storage.segment import Segment
@@ -50,22 +50,25 @@ class LogReads(LogBase):
             raise OffsetOutOfRangeError(offset, self.log_start_offset, end_offset)
         if offset >= max_offset or offset == end_offset:
             return self._empty(offset)
-        known = self._read_ends.get(offset)
-        if known is None:
-            segment, position = self._locate(offset)
-        else:
-            segment, position = known
-            if position >= segment.size:
-                segment, position = self._skip_to_data(segment, position)
-        if max_offset >= end_offset and segment is self.segments.active:
-            limit, next_offset = segment.size, end_offset
-        else:
-            limit, next_offset = self._limit(segment, position, max_offset)
-        if limit - position > max_bytes:
-            limit, next_offset = segment.last_boundary(position, position + max_bytes)
-            if limit == position and min_one:
-                size = segment.batch_size(position)
-                limit, next_offset = segment.last_boundary(position, position + size)
+        try:
+            known = self._read_ends.get(offset)
+            if known is None:
+                segment, position = self._locate(offset)
+            else:
+                segment, position = known
+                if position >= segment.size:
+                    segment, position = self._skip_to_data(segment, position)
+            if max_offset >= end_offset and segment is self.segments.active:
+                limit, next_offset = segment.size, end_offset
+            else:
+                limit, next_offset = self._limit(segment, position, max_offset)
+            if limit - position > max_bytes:
+                limit, next_offset = segment.last_boundary(position, position + max_bytes)
+                if limit == position and min_one:
+                    size = segment.batch_size(position)
+                    limit, next_offset = segment.last_boundary(position, position + size)
+        except OSError as error:
+            raise LogIOError(self.directory, error) from error
         if limit <= position:
             return self._empty(offset)
         self._remember(next_offset, segment, limit)
@@ -111,11 +114,14 @@ class LogReads(LogBase):
 
     def offset_for_timestamp(self, timestamp: int) -> FoundOffset | None:
         """The first record, in the order of offsets, that is as young as a timestamp or younger."""
-        for segment in self.segments.starting_with(self.log_start_offset):
-            if segment.max_timestamp >= timestamp:
-                found = self._find_timestamp(segment, timestamp)
-                if found is not None:
-                    return found
+        try:
+            for segment in self.segments.starting_with(self.log_start_offset):
+                if segment.max_timestamp >= timestamp:
+                    found = self._find_timestamp(segment, timestamp)
+                    if found is not None:
+                        return found
+        except OSError as error:
+            raise LogIOError(self.directory, error) from error
         return None
 
     def _find_timestamp(self, segment: Segment, timestamp: int) -> FoundOffset | None:
@@ -150,6 +156,12 @@ class LogReads(LogBase):
 
     def max_timestamp(self) -> FoundOffset | None:
         """The first record that carries the largest timestamp of the log."""
+        try:
+            return self._find_max_timestamp()
+        except OSError as error:
+            raise LogIOError(self.directory, error) from error
+
+    def _find_max_timestamp(self) -> FoundOffset | None:
         segment = max(self.segments, key=lambda each: each.max_timestamp)
         timestamp = segment.max_timestamp
         if timestamp == NO_TIMESTAMP:
