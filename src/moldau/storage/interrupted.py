@@ -50,6 +50,7 @@ def _finish_replacement(files: FileSystem, directory: str, swaps: list[str]) -> 
             # A new segment that compaction left empty still replaces the old one of its name.
             if offset is not None and not name.endswith(SWAP_SUFFIX) and (start <= offset < end or offset == start):
                 remove_if_exists(files, f"{directory}/{name}")
+        files.sync_directory(directory)  # an old segment that came back would overlap the new one
     for name in swaps:
         files.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
 

@@ -164,13 +164,22 @@ class LogUpkeep(LogBase):
 
     def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
         """Put cleaned segments (named .cleaned, synced) in the place of sealed ones. At every moment a crash leaves
-        either the old or the new ones to be found: .swap says that all new ones are complete."""
+        either the old or the new ones to be found: .swap says that all new ones are complete. Syncs the folder after
+        each step; who must not block takes the steps one by one and syncs elsewhere."""
+        self._guarded(lambda: announce_segments(new))
+        self._guarded(lambda: self._files.sync_directory(self.directory))
+        self.swap_in_segments(new, old)
+        self._guarded(lambda: self._files.sync_directory(self.directory))
+        self.finish_swap(new)
+        self._guarded(lambda: self._files.sync_directory(self.directory))
+
+    def swap_in_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
+        """Second step: from here on the announced segments are read, the old ones are only files to be deleted."""
 
         def run() -> None:
-            for segment in reversed(new):
-                segment.change_suffix(SWAP_SUFFIX)
-            self._files.sync_directory(self.directory)
             self.segments.remove(old)
+            for segment in new:
+                self.segments.add(segment)
             self._read_ends.clear()
             replaced = {segment.base_offset for segment in new}
             for segment in old:
@@ -179,10 +188,16 @@ class LogUpkeep(LogBase):
                 segment.close()
                 if segment.base_offset not in replaced:
                     self._snapshots.remove(segment.base_offset)
+
+        self._guarded(run)
+
+    def finish_swap(self, new: Sequence[Segment]) -> None:
+        """Third step: the new segments get their names. Only after the old names are gone for good, or a crash could
+        leave a new segment beside old ones that it has replaced."""
+
+        def run() -> None:
             for segment in new:
                 segment.change_suffix("")
-                self.segments.add(segment)
-            self._files.sync_directory(self.directory)
 
         self._guarded(run)
 
@@ -223,3 +238,9 @@ class LogUpkeep(LogBase):
         self._snapshots.remove_all()
         for path in [*self.take_deleted(), self.leader_epochs.path]:
             remove_if_exists(self._files, path)
+
+
+def announce_segments(new: Sequence[Segment]) -> None:
+    """First step of a replacement: the names .swap say that every new segment is complete."""
+    for segment in reversed(new):
+        segment.change_suffix(SWAP_SUFFIX)

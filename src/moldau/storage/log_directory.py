@@ -1,0 +1,178 @@
+"""One entry of `log.dirs`: its lock, its identity, its checkpoint files, and whether it still works."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Collection, Mapping
+from uuid import UUID
+
+from moldau.storage import checkpoints
+from moldau.storage.checkpoints import CorruptFileError, DirectoryProperties
+from moldau.storage.files import DiskSpace, FileSystem
+from moldau.storage.folders import Folder, parse_folder
+from moldau.types.ids import TopicPartition
+
+log = logging.getLogger("moldau.storage.directory")
+
+Offsets = Mapping[TopicPartition, int]
+
+
+class InconsistentDirectoryError(Exception):
+    """The directory belongs to another broker or cluster."""
+
+
+class OffsetCheckpoint:
+    """A checkpoint file that any thread may write: writes follow each other, a late one never undoes a newer one."""
+
+    def __init__(self, files: FileSystem, directory: str, name: str) -> None:
+        self._files = files
+        self._directory = directory
+        self._name = name
+        self._lock = threading.Lock()
+        self._drawn = 0  # numbers tell which of two writes was decided later, whenever they run
+        self._replaced = 0
+        self._edited = 0
+        self.on_disk: dict[TopicPartition, int] = {}
+        """What the file says."""
+
+    def load(self) -> None:
+        """An unreadable file counts as empty: its offsets only save work, or are found again in the logs."""
+        try:
+            self.on_disk = checkpoints.read_offsets(self._files, self._directory, self._name)
+        except CorruptFileError as error:
+            log.warning("%s; going on without it", error)
+
+    def writer(self, offsets: Offsets) -> Callable[[], None]:
+        """A write of the whole file as something that blocks, to be run wherever that does no harm."""
+        number, content = self._draw(), dict(offsets)
+
+        def write() -> None:
+            with self._lock:
+                if number > max(self._replaced, self._edited):
+                    self._replaced = number
+                    self._store(content)
+
+        return write
+
+    def setter(self, partition: TopicPartition, offset: int) -> Callable[[], None]:
+        return self._editor(lambda found: found | {partition: offset})
+
+    def remover(self, partitions: Collection[TopicPartition]) -> Callable[[], None]:
+        return self._editor(lambda found: {known: at for known, at in found.items() if known not in partitions})
+
+    def _editor(self, edit: Callable[[dict[TopicPartition, int]], dict[TopicPartition, int]]) -> Callable[[], None]:
+        number = self._draw()
+
+        def write() -> None:
+            with self._lock:
+                if number > self._replaced:
+                    self._edited = max(self._edited, number)
+                    self._store(edit(self.on_disk))
+
+        return write
+
+    def _draw(self) -> int:
+        self._drawn += 1
+        return self._drawn
+
+    def _store(self, content: dict[TopicPartition, int]) -> None:
+        if content != self.on_disk:
+            checkpoints.write_offsets(self._files, self._directory, self._name, content)
+            self.on_disk = content
+
+
+class LogDirectory:
+    def __init__(self, files: FileSystem, path: str) -> None:
+        self._files = files
+        self.path = path
+        self.id = UUID(int=0)
+        self.failure: str | None = None
+        self.was_clean = False
+        """Whether the last broker here stopped in good order."""
+        self.loaded = False
+        self.recovery_points = OffsetCheckpoint(files, path, checkpoints.RECOVERY_POINTS)
+        self.log_start_offsets = OffsetCheckpoint(files, path, checkpoints.LOG_START_OFFSETS)
+        self.high_watermarks = OffsetCheckpoint(files, path, checkpoints.HIGH_WATERMARKS)
+        self.cleaned_offsets = OffsetCheckpoint(files, path, checkpoints.CLEANED_OFFSETS)
+        self._lock = -1
+
+    @property
+    def offline(self) -> bool:
+        return self.failure is not None
+
+    @property
+    def checkpoints(self) -> tuple[OffsetCheckpoint, ...]:
+        return (self.recovery_points, self.log_start_offsets, self.high_watermarks, self.cleaned_offsets)
+
+    def open(self, cluster_id: str, node_id: int, new_uuid: Callable[[], UUID]) -> None:
+        """Takes the directory for this broker. Blocks; raises OSError if the disk does not play along."""
+        if not self._files.is_directory(self.path):
+            self._files.make_directory(self.path)
+            self._files.sync_directory(os.path.dirname(os.path.abspath(self.path)))
+        self._lock = checkpoints.lock_directory(self._files, self.path)
+        try:
+            self._identify(cluster_id, node_id, new_uuid)
+            self.was_clean = checkpoints.take_clean_shutdown(self._files, self.path) is not None
+            for checkpoint in self.checkpoints:
+                checkpoint.load()
+        except BaseException:
+            self.unlock()
+            raise
+
+    def _identify(self, cluster_id: str, node_id: int, new_uuid: Callable[[], UUID]) -> None:
+        found = checkpoints.read_directory(self._files, self.path)
+        if found is None:
+            found = DirectoryProperties(cluster_id, node_id, new_uuid())
+            checkpoints.write_directory(self._files, self.path, found)
+        where = os.path.join(self.path, checkpoints.META_PROPERTIES)
+        if found.cluster_id != cluster_id:
+            raise InconsistentDirectoryError(
+                f"Invalid cluster.id in: {where}. Expected {cluster_id}, but read {found.cluster_id}"
+            )
+        if found.node_id != node_id:
+            raise InconsistentDirectoryError(
+                f"Stored node id {found.node_id} doesn't match previous node id {node_id} in {where}. If you moved "
+                "your data, make sure your configured node id matches. If you intend to create a new node, you should "
+                "remove all data in your data directories."
+            )
+        self.id = found.directory_id
+
+    def folders(self) -> list[Folder]:
+        """The partition folders in it, in a fixed order. Blocks."""
+        found = []
+        for name in sorted(self._files.list(self.path)):
+            if not self._files.is_directory(os.path.join(self.path, name)):
+                continue
+            folder = parse_folder(name)
+            if folder is None:
+                log.info("%s holds %s, which is no partition; it is left alone", self.path, name)
+            else:
+                found.append(folder)
+        return found
+
+    def join(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    def holds(self, path: str) -> bool:
+        return os.path.dirname(path) == self.path
+
+    def forget(self, partitions: Collection[TopicPartition]) -> list[Callable[[], None]]:
+        """Writes that take partitions out of the checkpoints: a new log must not get the offsets of an old one."""
+        return [
+            checkpoint.remover(partitions)
+            for checkpoint in self.checkpoints
+            if not checkpoint.on_disk.keys().isdisjoint(partitions)
+        ]
+
+    def mark_clean(self, broker_epoch: int) -> None:
+        checkpoints.write_clean_shutdown(self._files, self.path, broker_epoch)
+
+    def space(self) -> DiskSpace:
+        return self._files.disk_space(self.path)
+
+    def unlock(self) -> None:
+        if self._lock >= 0:
+            handle, self._lock = self._lock, -1
+            self._files.close(handle)
