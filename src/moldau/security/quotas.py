@@ -8,11 +8,18 @@ from moldau.security.context import RequestContext
 
 
 class QuotaManager(Protocol):
+    def limits(self, context: RequestContext) -> bool:
+        """Whether any quota applies to this client at all."""
+        ...
+
     def throttle_ms(self, context: RequestContext, request_bytes: int) -> int:
         """Called before a request is handled. Above 0, the answer carries the value and the connection is muted for it."""
         ...
 
 
 class Unlimited:
+    def limits(self, context: RequestContext) -> bool:
+        return False
+
     def throttle_ms(self, context: RequestContext, request_bytes: int) -> int:
         return 0

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from moldau.replication.partition import Partition
+from moldau.server.connection import AnswerGate
 from moldau.storage.errors import LogIOError
 from moldau.storage.log import PartitionLog
 
@@ -35,10 +36,12 @@ class AppendQueue:
         call_soon: Callable[[Callable[[], None]], object],
         run_blocking: RunBlocking,
         io_failed: Callable[[PartitionLog, Exception], None],
+        gate: AnswerGate,
     ) -> None:
         self._call_soon = call_soon
         self._run_blocking = run_blocking
         self._io_failed = io_failed
+        self._gate = gate
         self._staged: dict[Partition, list[Append]] = {}
         self._scheduled = False
         self._syncing: dict[Partition, list[Append]] = {}
@@ -55,9 +58,15 @@ class AppendQueue:
 
     def flush(self) -> None:
         self._scheduled = False
-        while self._staged:
-            partition, appends = self._staged.popitem()
-            self._commit(partition, appends)
+        if not self._staged:
+            return
+        self._gate.closed = True
+        try:
+            while self._staged:
+                partition, appends = self._staged.popitem()
+                self._commit(partition, appends)
+        finally:
+            self._gate.open()
 
     def flush_partition(self, partition: Partition) -> None:
         appends = self._staged.pop(partition, None)

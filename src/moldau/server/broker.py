@@ -9,7 +9,7 @@ from moldau.config.broker import BrokerConfig
 from moldau.metadata.controller.features import SUPPORTED_FEATURES
 from moldau.metadata.image import ClusterImage, TopicImage
 from moldau.metadata.publisher import ImageHolder
-from moldau.metrics import Metrics
+from moldau.metrics import Counter, Metrics
 from moldau.replication.fetch_sessions import FetchSessions
 from moldau.replication.partition import Partition
 from moldau.security.authorizer import AllowAll, Authorizer
@@ -72,6 +72,7 @@ class Broker:
         #: Topics as Metadata writes them, by name and version; valid for this very TopicImage.
         self.metadata_cache: dict[tuple[str, int], tuple[TopicImage, Encoded]] = {}
         self._storage_failed = storage_failed
+        self._produce_requests: dict[int, Counter] = {}
         self.bytes_in = metrics.counter(SERVER, "BrokerTopicMetrics", "BytesInPerSec")
         self.bytes_out = metrics.counter(SERVER, "BrokerTopicMetrics", "BytesOutPerSec")
         self.failed_produces = metrics.counter(SERVER, "BrokerTopicMetrics", "FailedProduceRequestsPerSec")
@@ -125,6 +126,14 @@ class Broker:
         self._storage_failed(partition.log if partition is not None else None, error)
 
     # --- metrics ---
+
+    def produce_requests(self, version: int) -> Counter:
+        counter = self._produce_requests.get(version)
+        if counter is None:
+            counter = self._produce_requests[version] = self.metrics.counter(
+                NETWORK, "RequestMetrics", "RequestsPerSec", request="Produce", version=str(version)
+            )
+        return counter
 
     def record_produce(self, produce: Produce, seconds: float) -> None:
         self.produce_times.record(seconds * 1000)

@@ -15,12 +15,15 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from mmap import mmap
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from moldau.security.context import ANONYMOUS, ClientIdentity
 from moldau.server.answers import PIECE_BYTES, SHORT_OF_MEMORY_PIECE_BYTES, FilePiece, Piece
 from moldau.server.buffers import Budget, BufferPool
 from moldau.wire.framing import SIZE
+
+if TYPE_CHECKING:
+    from moldau.server.quick_produce import ProduceRoute
 
 log = logging.getLogger("moldau.server.connection")
 
@@ -35,6 +38,7 @@ class ConnectionHost(Protocol):
     scratch: memoryview
     pool: BufferPool
     budget: Budget
+    gate: AnswerGate
     max_frame_bytes: int
 
     def dispatch(self, connection: Connection, frame: Frame) -> None: ...
@@ -44,6 +48,26 @@ class ConnectionHost(Protocol):
     def closed(self, connection: Connection) -> None: ...
 
     def run_blocking(self, work: Callable[[], bytearray]) -> asyncio.Future[bytearray]: ...
+
+
+class AnswerGate:
+    """While it is closed, connections with answers to send are collected, so that each sends all of them in one write."""
+
+    __slots__ = ("_held", "closed")
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._held: dict[Connection, None] = {}
+
+    def hold(self, connection: Connection) -> None:
+        self._held[connection] = None
+
+    def open(self) -> None:
+        self.closed = False
+        if self._held:
+            held, self._held = self._held, {}
+            for connection in held:
+                connection.slot_filled()
 
 
 class Cancellable(Protocol):
@@ -108,6 +132,8 @@ class Connection(asyncio.BufferedProtocol):
         self.waiting: Cancellable | None = None
         self._reading_paused = False
         self._waits_for_budget = False
+        self._dispatching = False
+        self.produce_route: ProduceRoute | None = None
         # outward
         self._slots: deque[Slot] = deque()
         self._outbox: deque[Piece] = deque()
@@ -240,7 +266,15 @@ class Connection(asyncio.BufferedProtocol):
             self._backlog.append(frame)
             self._update_reading()
         else:
+            self._dispatch(frame)
+
+    def _dispatch(self, frame: Frame) -> None:
+        """A request may answer earlier ones on its way: what waits behind it must not overtake it then."""
+        self._dispatching = True
+        try:
             self.host.dispatch(self, frame)
+        finally:
+            self._dispatching = False
 
     def _update_reading(self) -> None:
         pause = bool(self._backlog) or self._waits_for_budget
@@ -263,6 +297,9 @@ class Connection(asyncio.BufferedProtocol):
         self._parked = True
 
     def slot_filled(self) -> None:
+        if self.host.gate.closed:
+            self.host.gate.hold(self)
+            return
         if not self.open:
             self._drop_slots()
             return
@@ -276,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
         if not slots:
             self._parked = False
             self.waiting = None
-        if self._backlog:
+        if self._backlog and not self._dispatching:
             self._serve_backlog()
 
     def _drop_slots(self) -> None:
@@ -292,7 +329,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve_backlog(self) -> None:
         while self._backlog and self.open and not self._parked and not self._muted and len(self._slots) < MAX_PIPELINED:
-            self.host.dispatch(self, self._backlog.popleft())
+            self._dispatch(self._backlog.popleft())
         if self.open:
             self._update_reading()
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from moldau.metrics import Counter, Histogram
 from moldau.security.context import RequestContext
+from moldau.server import quick_produce
 from moldau.server.connection import Connection, Frame, Slot
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode
@@ -54,6 +55,8 @@ class Dispatcher:
 
     def dispatch(self, connection: Connection, frame: Frame) -> None:
         try:
+            if connection.produce_route is not None and quick_produce.take(self.broker, connection, frame):
+                return
             header = read_request_header(frame.view)
             api = self.apis.get(header.api_key)
             if api is None or not max(api.first, api.refused_below) <= header.api_version <= api.last:

@@ -15,7 +15,7 @@ from moldau.config.broker import BrokerConfig
 from moldau.config.listeners import Listener
 from moldau.metrics import Metrics
 from moldau.server.buffers import DEFAULT_BUDGET_BYTES, Budget, BufferPool
-from moldau.server.connection import SCRATCH_BYTES, Connection, Frame
+from moldau.server.connection import SCRATCH_BYTES, AnswerGate, Connection, Frame
 
 log = logging.getLogger("moldau.server.listeners")
 
@@ -31,7 +31,9 @@ class Host:
         dispatch: Callable[[Connection, Frame], None],
         executor: Executor,
         metrics: Metrics,
+        gate: AnswerGate,
     ) -> None:
+        self.gate = gate
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.pool = BufferPool()
         self.budget = Budget(

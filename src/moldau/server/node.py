@@ -11,7 +11,6 @@ import logging
 import os
 import random
 import signal
-
 import time
 import uuid
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from moldau.metrics import Metrics
 from moldau.replication.fetch_sessions import FetchSessions
 from moldau.server.appends import AppendQueue
 from moldau.server.broker import Broker
+from moldau.server.connection import AnswerGate
 from moldau.server.controller import Controller
 from moldau.server.dispatch import Dispatcher
 from moldau.server.handlers.catalogue import APIS
@@ -121,7 +121,8 @@ class BrokerNode:
     def _build_broker(self) -> None:
         config = self.config
         rng = random.Random()
-        self.appends = AppendQueue(self._loop.call_soon, self.run_blocking, self.storage_failed)
+        gate = AnswerGate()
+        self.appends = AppendQueue(self._loop.call_soon, self.run_blocking, self.storage_failed, gate)
         self.broker = Broker(
             config,
             self.images,
@@ -136,7 +137,7 @@ class BrokerNode:
         )
         self.broker.apis = APIS
         self.dispatcher = Dispatcher(self.broker, APIS)
-        self.host = Host(config, self.dispatcher.dispatch, self._executor, self.metrics)
+        self.host = Host(config, self.dispatcher.dispatch, self._executor, self.metrics, gate)
         self.lag = LoopLag(self._loop, self.metrics)
         self.lag.start()
         self.upkeep = Upkeep()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from moldau.security.context import RequestContext
+from moldau.server import quick_produce
 from moldau.server.producing import ALL, NOTHING, PartitionResult, Produce
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode
@@ -47,6 +48,7 @@ def handle(broker: Broker, context: RequestContext, frame: Frame, body: int, slo
                 produce.append(key, wanted.index, wanted.records)
             else:
                 produce.refuse(key, wanted.index, ErrorCode.INVALID_REQUIRED_ACKS)
+    quick_produce.remember(broker, slot.connection, frame, context, request)
     produce.staged()
 
 

@@ -1,0 +1,209 @@
+"""The short way of a produce request that looks like the last one of its connection.
+
+A client repeats the same bytes in each request: client id, acks, topic, partition. A route remembers them, with the partition they
+led to and the answer but for its offsets; if the next request begins with the same bytes, nothing is parsed but the batch itself.
+Taken only where the answer is due once the batch is written: acks=1, or acks=all with this broker as the only replica in sync. Whatever
+else happens (an error, a duplicate, a changed leader) takes the normal way, which gives the same answer at its own pace.
+
+Layout of what is remembered (the correlation id and what follows the head differ from request to request):
+    request:  api key, version | correlation id | head: client id … partition index | records length, records | tags
+    answer:   size, correlation id | start: (tags) topic, partition, no error | offset, append time, log start | end
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from moldau.replication.partition import Partition
+from moldau.security.authorizer import Operation, Resource
+from moldau.security.context import RequestContext
+from moldau.server.producing import ALL, WRITE_AT_ONCE_BYTES
+from moldau.storage.errors import DuplicateBatchError
+from moldau.storage.validation import validate
+from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.ids import NO_OFFSET, NO_TIMESTAMP
+from moldau.wire.batch import TRANSACTIONAL_BIT
+from moldau.wire.codec import encode
+from moldau.wire.framing import frame_response
+from moldau.wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
+from moldau.wire.primitives import read_uvarint, uvarint
+
+if TYPE_CHECKING:
+    from moldau.server.broker import Broker
+    from moldau.server.connection import Connection, Frame, Slot
+
+HEADER = Struct(">hhi")
+HEAD_AT = HEADER.size
+INT32 = Struct(">i")
+SIZE_AND_CORRELATION = Struct(">ii")
+OFFSETS = Struct(">qqq")
+OFFSETS_WITHOUT_START = Struct(">qq")
+LOG_START_FROM = 5
+TOPIC_IDS_FROM = 13
+FLEXIBLE_FROM = ProduceRequest.FLEXIBLE_FROM
+#: Behind the records of a flexible request: no tags of the partition, of the topic, of the request.
+NO_TAGS = b"\x00\x00\x00"
+#: Values that stand in a sample answer where the real ones will be; unlikely to occur elsewhere in it.
+SAMPLE = (0x1122334455667788, 0x2233445566778811, 0x3344556677881122)
+
+
+class ProduceRoute:
+    __slots__ = (
+        "answer_end", "answer_size", "answer_start", "context", "head", "head_end", "key", "offsets", "partition", "version",
+    )  # fmt: skip
+
+    def __init__(self, context: RequestContext, head: bytes, partition: Partition, key: UUID | str) -> None:
+        version = context.api_version
+        self.version = version
+        self.context = context
+        self.key = key
+        self.head = head
+        self.head_end = HEAD_AT + len(head)
+        self.partition = partition
+        self.offsets = OFFSETS if version >= LOG_START_FROM else OFFSETS_WITHOUT_START
+        self.answer_start, self.answer_end = answer_around_offsets(version, partition.topic_partition.partition, key)
+        self.answer_size = len(self.answer_start) + self.offsets.size + len(self.answer_end) + 4
+
+    def answer(self, correlation_id: int, base_offset: int, append_time_ms: int, log_start_offset: int) -> bytes:
+        offsets = self.offsets
+        if offsets is OFFSETS:
+            packed = OFFSETS.pack(base_offset, append_time_ms, log_start_offset)
+        else:
+            packed = OFFSETS_WITHOUT_START.pack(base_offset, append_time_ms)
+        head = SIZE_AND_CORRELATION.pack(self.answer_size, correlation_id)
+        return head + self.answer_start + packed + self.answer_end
+
+    def storage_error(self, correlation_id: int) -> bytes:
+        index = self.partition.topic_partition.partition
+        failed = PartitionProduceResponse(index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR, base_offset=NO_OFFSET)
+        return whole_answer(self.version, correlation_id, self.key, failed)
+
+
+def whole_answer(version: int, correlation_id: int, key: UUID | str, partition: PartitionProduceResponse) -> bytes:
+    topic = TopicProduceResponse(partition_responses=[partition])
+    if isinstance(key, UUID):
+        topic.topic_id = key
+    else:
+        topic.name = key
+    return frame_response(correlation_id, version >= FLEXIBLE_FROM, encode(ProduceResponse(responses=[topic]), version))
+
+
+def answer_around_offsets(version: int, index: int, key: UUID | str) -> tuple[bytes, bytes]:
+    partition = PartitionProduceResponse(
+        index=index, base_offset=SAMPLE[0], log_append_time_ms=SAMPLE[1], log_start_offset=SAMPLE[2]
+    )
+    whole = whole_answer(version, 0, key, partition)
+    offsets = OFFSETS.pack(*SAMPLE) if version >= LOG_START_FROM else OFFSETS_WITHOUT_START.pack(*SAMPLE[:2])
+    start, end = whole[SIZE_AND_CORRELATION.size :].split(offsets)
+    return start, end
+
+
+class QuickAppend:
+    """One batch on the short way, until it is written."""
+
+    __slots__ = ("_append_time_ms", "_base_offset", "_broker", "_correlation_id", "_frame", "_route", "_slot")
+
+    def __init__(
+        self,
+        broker: Broker,
+        route: ProduceRoute,
+        slot: Slot,
+        frame: Frame,
+        correlation_id: int,
+        base_offset: int,
+        time: int,
+    ) -> None:
+        self._broker, self._route, self._slot, self._frame = broker, route, slot, frame
+        self._correlation_id, self._base_offset, self._append_time_ms = correlation_id, base_offset, time
+
+    def written(self) -> None:
+        log = self._route.partition.log
+        start = log.log_start_offset if log is not None else 0
+        self._broker.bytes_in.value += self._frame.size
+        self._frame.release()
+        self._slot.answer((self._route.answer(self._correlation_id, self._base_offset, self._append_time_ms, start),))
+
+    def failed(self) -> None:
+        self._frame.release()
+        self._slot.answer((self._route.storage_error(self._correlation_id),))
+
+
+def take(broker: Broker, connection: Connection, frame: Frame) -> bool:
+    """Whether the request was taken; if not, nothing of it was touched."""
+    route = connection.produce_route
+    view = frame.view
+    if route is None or view[0] or view[1] or view[HEAD_AT : route.head_end] != route.head:
+        return False
+    _, version, correlation_id = HEADER.unpack_from(view, 0)
+    partition = route.partition
+    log = partition.log
+    if version != route.version or log is None or partition.leader != partition.local_id or len(partition.in_sync) > 1:
+        return False
+    topic = partition.topic_partition.topic
+    if broker.quotas.limits(route.context) or not broker.authorizer.allows(
+        route.context, Operation.WRITE, Resource.TOPIC, topic
+    ):
+        return False
+    if version >= FLEXIBLE_FROM:
+        length, start = read_uvarint(view, route.head_end)
+        end = start + length - 1
+        if view[end:] != NO_TAGS:
+            return False
+    else:
+        (length,) = INT32.unpack_from(view, route.head_end)
+        start = route.head_end + 4
+        end = start + length
+        if end != frame.size:
+            return False
+    now_ms = broker.wall_ms()
+    config = log.config
+    try:
+        batch, info = validate(
+            view[start:end],
+            config=config,
+            topic_partition=partition.topic_partition,
+            now_ms=now_ms,
+            produce_version=version,
+        )
+        if info.attributes & TRANSACTIONAL_BIT:
+            return False
+        base_offset = log.stage(batch, info, partition.leader_epoch)
+    except (KafkaError, DuplicateBatchError):
+        return False
+    broker.produce_requests(version).value += 1
+    append_time_ms = now_ms if config.log_append_time else NO_TIMESTAMP
+    append = QuickAppend(broker, route, connection.reserve(), frame, correlation_id, base_offset, append_time_ms)
+    broker.appends.add(partition, append)
+    if info.size >= WRITE_AT_ONCE_BYTES:
+        broker.appends.flush_partition(partition)
+    return True
+
+
+def remember(
+    broker: Broker, connection: Connection, frame: Frame, context: RequestContext, request: ProduceRequest
+) -> None:
+    """Makes the route for the requests that follow, if this one is of the kind that can have one."""
+    version = context.api_version
+    connection.produce_route = None
+    if request.transactional_id is not None or request.acks not in (ALL, 1) or len(request.topic_data) != 1:
+        return
+    (topic,) = request.topic_data
+    if len(topic.partition_data) != 1 or topic.partition_data[0].records is None:
+        return
+    wanted = topic.partition_data[0]
+    key: UUID | str = topic.name
+    name = topic.name
+    if version >= TOPIC_IDS_FROM:
+        key = topic.topic_id
+        found = broker.image.topics_by_id.get(topic.topic_id)
+        name = "" if found is None else found.name
+    partition = broker.partitions.find(name, wanted.index)
+    if partition is None or partition.log is None or partition.log.config.min_insync_replicas > 1:
+        return
+    size = len(wanted.records or b"")
+    length_field, tail = (uvarint(size + 1), NO_TAGS) if version >= FLEXIBLE_FROM else (INT32.pack(size), b"")
+    head_end = frame.size - len(tail) - size - len(length_field)
+    if frame.view[head_end : head_end + len(length_field)] == length_field:
+        connection.produce_route = ProduceRoute(context, bytes(frame.view[HEAD_AT:head_end]), partition, key)
