@@ -17,7 +17,6 @@ import re
 import sys
 import types
 import typing
-import uuid
 
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.schema.index import api_key_map, schema_name_map
@@ -67,7 +66,7 @@ def unwrap(annotation: object) -> tuple[object, bool, bool]:
     if typing.get_origin(annotation) in (types.UnionType, typing.Union):
         inner = [arg for arg in typing.get_args(annotation) if arg is not types.NoneType]
         nullable = len(inner) < len(typing.get_args(annotation))
-        annotation = inner[0] if len(inner) == 1 else typing.Union[tuple(inner)]
+        annotation = inner[0] if len(inner) == 1 else typing.Union[tuple(inner)]  # noqa: UP007
     if typing.get_origin(annotation) is tuple:
         element = typing.get_args(annotation)[0]
         return unwrap(element)[0], True, nullable
@@ -251,7 +250,8 @@ def render_api(api: str) -> tuple[str, str, str]:
         imports.append("")
     base_names = bases + (", Buffer" if "Buffer" in text else "")
     imports.append("from moldau.wire.schema import " + ", ".join(sorted(n.strip() for n in base_names.split(","))))
-    doc = f'"""Kafka API {request_facts["API_KEY"]}, {api}: versions {request_facts["FIRST_VERSION"]} to {request_facts["LAST_VERSION"]}."""\n\n'
+    first, last = request_facts["FIRST_VERSION"], request_facts["LAST_VERSION"]
+    doc = f'"""Kafka API {request_facts["API_KEY"]}, {api}: versions {first} to {last}."""\n\n'
     return MARK + doc + "\n".join(imports) + "\n\n\n" + text + "\n", request, response
 
 
@@ -267,10 +267,8 @@ def render_registry(classes: dict[int, tuple[str, str, str]]) -> str:
 
 
 def render_errors() -> str:
-    lines = [
-        MARK
-        + '"""Kafka\'s error codes."""\n\nfrom __future__ import annotations\n\nfrom enum import IntEnum\n\n\nclass ErrorCode(IntEnum):'
-    ]
+    head = '"""Kafka\'s error codes."""\n\nfrom __future__ import annotations\n\nfrom enum import IntEnum\n\n\n'
+    lines = [MARK + head + "class ErrorCode(IntEnum):"]
     retriable = []
     for error in KioErrorCode:
         lines.append(f"    {error.name.upper()} = {int(error.value)}")

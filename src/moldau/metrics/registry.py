@@ -80,7 +80,7 @@ class Metrics:
         wanted = set(matching.items())
         for table in (self._counters, self._histograms, self._gauges):
             for name in [name for name in table if wanted <= set(name.tags)]:
-                del table[name]  # type: ignore[attr-defined]
+                del table[name]
 
     def snapshot(self) -> Iterator[tuple[MetricName, float | Histogram]]:
         yield from ((name, counter.value) for name, counter in self._counters.items())

@@ -1,7 +1,8 @@
-"""Fetch sessions (KIP-227): a client names its partitions once and later only what changed; answers hold only what is new.
+"""Fetch sessions (KIP-227): a client names its partitions once and later only what changed; answers hold only what is
+new.
 
-Pure: the cache takes the time and the random id as arguments. One session belongs to one client; a request must carry the epoch
-that follows the last one, so that a lost or repeated request is noticed.
+Pure: the cache takes the time and the random id as arguments. One session belongs to one client; a request must carry
+the epoch that follows the last one, so that a lost or repeated request is noticed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""One partition as this broker sees it: its log, its role and epoch, its in-sync set, and how far its records are safe.
+"""One partition as this broker sees it: its log, its role and epoch, its in-sync set, and how far its records are
+safe.
 
-Single-threaded, owned by the event loop. State comes only from the metadata image (`lead`, `follow`) and from the log; the
-high watermark moves only after the log has published what was written.
+Single-threaded, owned by the event loop. State comes only from the metadata image (`lead`, `follow`) and from the
+log; the high watermark moves only after the log has published what was written.
 """
 
 from __future__ import annotations
@@ -74,8 +75,9 @@ class Partition:
     # --- progress ---
 
     def advance(self, local_end: int) -> None:
-        """The log has records up to here that count (written, and synced if the topic asks for that), or a follower moved on:
-        raises the high watermark and wakes who waits for it."""
+        """The log has records up to here that count (written, and synced if the topic asks for that), or a follower
+        moved on: raises the high watermark and wakes who waits for it.
+        """
         if not self.leads:
             return
         mark = high_watermark(self.high_watermark, local_end, self.in_sync, self.local_id, self.follower_ends)

@@ -1,7 +1,7 @@
 """Requests that wait for a partition: produces for the high watermark, fetches for bytes.
 
-A wait is an object with `wake()`; it is told that something changed and decides itself whether it is done. Whoever registers
-a wait also removes it, when it is done or its time is up: nothing is left behind in these lists.
+A wait is an object with `wake()`; it is told that something changed and decides itself whether it is done. Whoever
+registers a wait also removes it, when it is done or its time is up: nothing is left behind in these lists.
 """
 
 from __future__ import annotations

@@ -1,1 +1,3 @@
-"""Who may do what, and how much of it: authorizer and quotas. Imports types only; the server asks, it never decides itself."""
+"""Who may do what, and how much of it: authorizer and quotas. Imports types only; the server asks, it never decides
+itself.
+"""

@@ -38,7 +38,9 @@ SUPPORTED = {
         Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DESCRIBE, Operation.DELETE, Operation.ALTER,
         Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS,
     ),
-    Resource.GROUP: (Operation.READ, Operation.DESCRIBE, Operation.DELETE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS),
+    Resource.GROUP: (
+        Operation.READ, Operation.DESCRIBE, Operation.DELETE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS,
+    ),
     Resource.CLUSTER: (
         Operation.CREATE, Operation.CLUSTER_ACTION, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS,
         Operation.IDEMPOTENT_WRITE, Operation.ALTER, Operation.DESCRIBE,

@@ -1,4 +1,4 @@
-"""How long a client must wait before its next request. Only the unlimited manager exists so far; quotas plug in here."""
+"""How long a client must wait before its next request. Only the unlimited manager exists so far: quotas plug in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ class QuotaManager(Protocol):
         ...
 
     def throttle_ms(self, context: RequestContext, request_bytes: int) -> int:
-        """Called before a request is handled. Above 0, the answer carries the value and the connection is muted for it."""
+        """Called before a request is handled. Above 0, the answer carries the value and the connection is muted for
+        it.
+        """
         ...
 
 

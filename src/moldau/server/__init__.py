@@ -1,1 +1,3 @@
-"""The asyncio edge: listeners, connections, dispatch, one handler per API, and the node that wires everything together."""
+"""The asyncio edge: listeners, connections, dispatch, one handler per API, and the node that wires everything
+together.
+"""

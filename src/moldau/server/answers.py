@@ -31,7 +31,9 @@ class FilePiece:
         self.length = length
 
     def read_now(self, limit: int) -> bytearray | None:
-        """Reads from the page cache; None if the disk would have to be asked (then `read_blocking` belongs in a thread)."""
+        """Reads from the page cache; None if the disk would have to be asked (then `read_blocking` belongs in a
+        thread).
+        """
         buffer = bytearray(min(self.length, limit))
         try:
             got = os.preadv(self.file.fileno, [buffer], self.position, NOWAIT)

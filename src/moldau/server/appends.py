@@ -1,8 +1,8 @@
 """Group commit: batches staged during one turn of the event loop are written together, then published, then answered.
 
-Order of events for every batch (rule: nothing is published before it is written): staged → one write per partition → log end
-offset, producer state and indexes move → (fdatasync, if the topic's flush settings ask for it) → high watermark → answer.
-A write that fails fails every batch staged with it and takes the log's folder offline.
+Order of events for every batch (rule: nothing is published before it is written): staged → one write per partition →
+log end offset, producer state and indexes move → (fdatasync, if the topic's flush settings ask for it) → high
+watermark → answer. A write that fails fails every batch staged with it and takes the log's folder offline.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What handlers see of the broker: its services and its state, each behind a name. Built by the node; holds no logic of an API."""
+"""What handlers see of the broker: its services and its state, each behind a name. Built by the node; holds no logic
+of an API.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Memory for requests that arrive in many pieces, and the budget that keeps all of it bounded.
 
-A frame that fits into the shared scratch is copied out of it. A larger one gets a page-aligned buffer of its own, into which
-the socket writes directly; buffers are reused, since a fresh megabyte costs a page fault per 4 KB (measured: three times
-the CPU of a large produce). Admission works as in Kafka's memory pool: while anything of the budget is left a frame is let
-in whole, so that no two half-received frames can wait for each other.
+A frame that fits into the shared scratch is copied out of it. A larger one gets a page-aligned buffer of its own,
+into which the socket writes directly; buffers are reused, since a fresh megabyte costs a page fault per 4 KB
+(measured: three times the CPU of a large produce). Admission works as in Kafka's memory pool: while anything of the
+budget is left a frame is let in whole, so that no two half-received frames can wait for each other.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def size_class(size: int) -> int:
 
 
 class Budget:
-    """Bytes that received requests and unsent answers may hold; those who come too late are called when some are free."""
+    """Bytes that received requests and unsent answers may hold; those who come too late are called when some are
+    free.
+    """
 
     def __init__(self, limit: int = DEFAULT_BUDGET_BYTES) -> None:
         self.limit = limit

@@ -1,11 +1,12 @@
 """One client connection: bytes in, frames to the dispatcher, answers out in the order of the requests.
 
-Life cycle: made by a listener, lives on the event loop, dies with the socket. Only Produce requests are pipelined: a slot is
-reserved for each and filled when its records are written. Any other request that cannot be answered at once parks the connection:
-what the client sends meanwhile waits here, and reading stops, as Kafka mutes a channel. Nobody else is held up by it.
+Life cycle: made by a listener, lives on the event loop, dies with the socket. Only Produce requests are pipelined: a
+slot is reserved for each and filled when its records are written. Any other request that cannot be answered at once
+parks the connection: what the client sends meanwhile waits here, and reading stops, as Kafka mutes a channel. Nobody
+else is held up by it.
 
-Received bytes land in one scratch shared by all connections, so that an idle one owns no buffer; a frame that does not fit
-is received straight into a buffer of its own.
+Received bytes land in one scratch shared by all connections, so that an idle one owns no buffer; a frame that does
+not fit is received straight into a buffer of its own.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class ConnectionHost(Protocol):
 
 
 class AnswerGate:
-    """While it is closed, connections with answers to send are collected, so that each sends all of them in one write."""
+    """While it is closed, connections with answers to send are collected, so that each sends all of them in one
+    write.
+    """
 
     __slots__ = ("_held", "closed")
 

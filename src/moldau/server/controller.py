@@ -1,6 +1,8 @@
-"""Changes to the cluster's metadata: runs a pure rule on the current image, commits what it decides, waits for the new image.
+"""Changes to the cluster's metadata: runs a pure rule on the current image, commits what it decides, waits for the
+new image.
 
-One change at a time; with a shared store another controller's commit shows as a version conflict, and the rule is asked again.
+One change at a time; with a shared store another controller's commit shows as a version conflict, and the rule is
+asked again.
 """
 
 from __future__ import annotations

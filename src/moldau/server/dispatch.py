@@ -1,7 +1,9 @@
-"""From a frame to a handler and back: header, version check, context, quota, metrics; one place for what every API shares.
+"""From a frame to a handler and back: header, version check, context, quota, metrics; one place for what every API
+shares.
 
-A request that cannot be parsed, an unknown key or a version that is not announced closes the connection, as Kafka does; the one
-exception is ApiVersions, which is answered in version 0 with the list, so that a newer client can find common ground.
+A request that cannot be parsed, an unknown key or a version that is not announced closes the connection, as Kafka
+does; the one exception is ApiVersions, which is answered in version 0 with the list, so that a newer client can find
+common ground.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What a fetch reads: partition by partition within its byte limits, and the wait when there is not enough yet.
 
-Nothing is read here but indexes and batch headers: an answer refers to pieces of segment files, which the connection reads as
-its socket drains. A waiting fetch is registered at its partitions and woken when a high watermark moves; it removes itself.
+Nothing is read here but indexes and batch headers: an answer refers to pieces of segment files, which the connection
+reads as its socket drains. A waiting fetch is registered at its partitions and woken when a high watermark moves; it
+removes itself.
 """
 
 from __future__ import annotations

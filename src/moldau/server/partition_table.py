@@ -1,5 +1,6 @@
-"""The partitions that this broker knows, kept in step with the metadata image: deltas of it, and nothing else, create, delete
-and turn partitions into leader or follower. A topic is its id: a re-created name never sees the old topic's data.
+"""The partitions that this broker knows, kept in step with the metadata image: deltas of it, and nothing else,
+create, delete and turn partitions into leader or follower. A topic is its id: a re-created name never sees the old
+topic's data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A produce request under way: validated and staged partition by partition, answered when each partition's fate is known.
+"""A produce request under way: validated and staged partition by partition, answered when each partition's fate is
+known.
 
-With acks=1 that is when the batch is written (and synced, if the topic asks), with acks=all when the high watermark has passed
-it, or the request's time is up.
+With acks=1 that is when the batch is written (and synced, if the topic asks), with acks=all when the high watermark
+has passed it, or the request's time is up.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The short way of a produce request that looks like the last one of its connection.
 
-A client repeats the same bytes in each request: client id, acks, topic, partition. A route remembers them, with the partition they
-led to and the answer but for its offsets; if the next request begins with the same bytes, nothing is parsed but the batch itself.
-Taken only where the answer is due once the batch is written: acks=1, or acks=all with this broker as the only replica in sync. Whatever
-else happens (an error, a duplicate, a changed leader) takes the normal way, which gives the same answer at its own pace.
+A client repeats the same bytes in each request: client id, acks, topic, partition. A route remembers them, with the
+partition they led to and the answer but for its offsets; if the next request begins with the same bytes, nothing is
+parsed but the batch itself. Taken only where the answer is due once the batch is written: acks=1, or acks=all with
+this broker as the only replica in sync. Whatever else happens (an error, a duplicate, a changed leader) takes the
+normal way, which gives the same answer at its own pace.
 
 Layout of what is remembered (the correlation id and what follows the head differ from request to request):
     request:  api key, version | correlation id | head: client id … partition index | records length, records | tags
@@ -51,7 +52,8 @@ SAMPLE = (0x1122334455667788, 0x2233445566778811, 0x3344556677881122)
 
 class ProduceRoute:
     __slots__ = (
-        "answer_end", "answer_size", "answer_start", "context", "head", "head_end", "key", "offsets", "partition", "version",
+        "answer_end", "answer_size", "answer_start", "context", "head", "head_end", "key", "offsets", "partition",
+        "version",
     )  # fmt: skip
 
     def __init__(self, context: RequestContext, head: bytes, partition: Partition, key: UUID | str) -> None:

@@ -1,4 +1,6 @@
-"""How a handler module declares itself: key, versions, and what is called. Adding an API is adding one module with an `API`."""
+"""How a handler module declares itself: key, versions, and what is called. Adding an API is adding one module with an
+`API`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Duties that recur: retention, flushing, checkpoints, cleaning, expiry, idle connections. One timer each; a duty that still
-runs is not started again, and one that fails is logged and tried again at its next turn.
+"""Duties that recur: retention, flushing, checkpoints, cleaning, expiry, idle connections. One timer each; a duty
+that still runs is not started again, and one that fails is logged and tried again at its next turn.
 """
 
 from __future__ import annotations

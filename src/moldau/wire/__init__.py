@@ -1,1 +1,3 @@
-"""The Kafka protocol without I/O: framing, message codecs, record batches, compression. Imports types and kernels only."""
+"""The Kafka protocol without I/O: framing, message codecs, record batches, compression. Imports types and kernels
+only.
+"""

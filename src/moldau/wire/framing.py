@@ -1,9 +1,9 @@
 """Frames and headers around Kafka messages.
 
-A frame is int32 size + that many bytes. A request starts with api key int16, version int16, correlation id int32, client id
-(nullable legacy string, also in flexible versions), then, in flexible versions, tagged fields. A response starts with the
-correlation id, then tagged fields in flexible versions, except ApiVersions, whose answer must be readable before the client
-knows the broker's versions.
+A frame is int32 size + that many bytes. A request starts with api key int16, version int16, correlation id int32,
+client id (nullable legacy string, also in flexible versions), then, in flexible versions, tagged fields. A response
+starts with the correlation id, then tagged fields in flexible versions, except ApiVersions, whose answer must be
+readable before the client knows the broker's versions.
 """
 
 from __future__ import annotations

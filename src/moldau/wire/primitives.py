@@ -1,8 +1,8 @@
 """Kafka's variable-length primitives, read from a buffer at a position and written to a list of pieces.
 
-Layout: a legacy string is int16 length + UTF-8, a compact one uvarint(length + 1) + UTF-8, null is -1 or 0; bytes use int32
-instead of int16; an array is int32 or uvarint(count + 1). Tagged fields are uvarint count, then (tag, size, bytes) each.
-Every reader checks bounds and raises DecodeError: a slice past the end would silently come out short.
+Layout: a legacy string is int16 length + UTF-8, a compact one uvarint(length + 1) + UTF-8, null is -1 or 0; bytes use
+int32 instead of int16; an array is int32 or uvarint(count + 1). Tagged fields are uvarint count, then (tag, size,
+bytes) each. Every reader checks bounds and raises DecodeError: a slice past the end would silently come out short.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What a generated message class is made of: fields with the versions in which they exist, may be null, or are tagged."""
+"""What a generated message class is made of: fields with the versions in which they exist, may be null, or are
+tagged.
+"""
 
 from __future__ import annotations
 

@@ -54,7 +54,9 @@ def as_message(partition: FetchedPartition[Records]) -> messages.PartitionData:
         diverging_epoch=messages.EpochEndOffset(epoch=partition.diverging[0], end_offset=partition.diverging[1])
         if partition.diverging
         else None,
-        current_leader=messages.LeaderIdAndEpoch(leader_id=partition.current_leader[0], leader_epoch=partition.current_leader[1])
+        current_leader=messages.LeaderIdAndEpoch(
+            leader_id=partition.current_leader[0], leader_epoch=partition.current_leader[1]
+        )
         if partition.current_leader
         else None,
     )
@@ -68,7 +70,9 @@ def test_hand_packed_equals_codec(version: int) -> None:
         for number in range(rng.randrange(3)):
             key: UUID | str = UUID(bytes=rng.randbytes(16)) if version >= 13 else f"topic-{number}"
             topics.append((key, [random_partition(index, version, rng) for index in range(rng.randrange(4))]))
-        endpoints = [NodeEndpoint(1, "host", 9092, None), NodeEndpoint(2, "h", 1, "rack")] if version >= 16 and seed % 2 else []
+        endpoints = (
+            [NodeEndpoint(1, "host", 9092, None), NodeEndpoint(2, "h", 1, "rack")] if version >= 16 and seed % 2 else []
+        )
         sessions = version >= 7
         error, session_id = (rng.choice((0, 70)), rng.randrange(100)) if sessions else (0, 0)
         pieces = pack_fetch_answer(
@@ -87,6 +91,8 @@ def test_hand_packed_equals_codec(version: int) -> None:
                 )
                 for key, partitions in topics
             ],
-            node_endpoints=[messages.NodeEndpoint(node_id=n.node_id, host=n.host, port=n.port, rack=n.rack) for n in endpoints],
+            node_endpoints=[
+                messages.NodeEndpoint(node_id=n.node_id, host=n.host, port=n.port, rack=n.rack) for n in endpoints
+            ],
         )
         assert packed == frame_response(17, version >= 12, encode(message, version)), seed

@@ -1,4 +1,6 @@
-"""CreatePartitions, versions 0 to 3: more partitions for topics that exist, placed by us or as asked, or only validated."""
+"""CreatePartitions, versions 0 to 3: more partitions for topics that exist, placed by us or as asked, or only
+validated.
+"""
 
 from __future__ import annotations
 

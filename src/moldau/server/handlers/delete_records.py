@@ -1,7 +1,7 @@
 """DeleteRecords, versions 0 to 2: moves a partition's log start offset up; -1 means up to the high watermark.
 
-Answered when this broker, the only replica, has moved it. As in Apache Kafka the new start becomes durable with the next checkpoint of start
-offsets: after a power cut or a kill records may reappear that were deleted shortly before.
+Answered when this broker, the only replica, has moved it. As in Apache Kafka the new start becomes durable with the
+next checkpoint of start offsets: after a power cut or a kill records may reappear that were deleted shortly before.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 BROKERS, CONTROLLERS = 1, 2
+MISMATCH = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
 
 
 def handle(broker: Broker, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
@@ -25,7 +26,7 @@ def handle(broker: Broker, context: RequestContext, request: DescribeClusterRequ
         known = request.endpoint_type == CONTROLLERS
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message="The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+            error_message=MISMATCH
             if known
             else f"Unsupported endpoint type {request.endpoint_type}",
             endpoint_type=BROKERS if known else request.endpoint_type,

@@ -1,7 +1,8 @@
 """FindCoordinator, versions 0 to 6: which broker coordinates a group or a transactional id.
 
-On one node it is always this one. Groups and transactions themselves are not served yet; the API is announced because librdkafka
-infers from its version 0 that the broker takes lz4 batches. Share coordinators (key type 2) are not served.
+On one node it is always this one. Groups and transactions themselves are not served yet; the API is announced because
+librdkafka infers from its version 0 that the broker takes lz4 batches. Share coordinators (key type 2) are not
+served.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """InitProducerId, versions 0 to 5: an id and epoch for an idempotent producer.
 
 Without a transactional id every call gives a new id; ids come from blocks that the metadata store never issues twice.
-Not here yet: transactional ids (there is no transaction coordinator; such a request is answered with COORDINATOR_NOT_AVAILABLE).
+Not here yet: transactional ids (there is no transaction coordinator; such a request is answered with
+COORDINATOR_NOT_AVAILABLE).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""ListOffsets, versions 1 to 11: the earliest and latest offset, the first at or after a time, the one with the largest time.
+"""ListOffsets, versions 1 to 11: the earliest and latest offset, the first at or after a time, the one with the
+largest time.
 
 Tiered storage does not exist here: the earliest local offset is the earliest, and there is no latest tiered one.
 """

@@ -1,7 +1,8 @@
-"""Metadata, versions 0 to 13: brokers, topics, partitions and their leaders; creates unknown topics if that is allowed.
+"""Metadata, versions 0 to 13: brokers, topics, partitions and their leaders; creates unknown topics if that is
+allowed.
 
-A topic that is created by this request is in the answer at once (Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION and lets
-the client ask again). Topics are written to bytes once per image and version: every client asks for them.
+A topic that is created by this request is in the answer at once (Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION and
+lets the client ask again). Topics are written to bytes once per image and version: every client asks for them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Produce, announced from version 0, served from 3 to 13.
 
-acks 0, 1 and all, time-outs, errors per partition and per record, topic ids (13). Requests of one connection are pipelined:
-their batches are staged in order and written together at the end of the loop's turn.
-Not here yet: transactional batches are refused with INVALID_TXN_STATE until there is a transaction coordinator; node
-endpoints beside an error (10+): there is only one node to name.
+acks 0, 1 and all, time-outs, errors per partition and per record, topic ids (13). Requests of one connection are
+pipelined: their batches are staged in order and written together at the end of the loop's turn. Not here yet:
+transactional batches are refused with INVALID_TXN_STATE until there is a transaction coordinator; node endpoints
+beside an error (10+): there is only one node to name.
 """
 
 from __future__ import annotations
