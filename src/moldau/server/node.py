@@ -168,7 +168,8 @@ class BrokerNode:
             if connection.waiting is not None or connection.idle:
                 connection.close()
         end = self._loop.time() + DRAIN_SECONDS
-        while any(not connection.idle for connection in self.host.connections) and self._loop.time() < end:
+        # Connections end one by one, each for its own reasons: looking now and then is simpler than being told.
+        while any(not connection.idle for connection in self.host.connections) and self._loop.time() < end:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         for connection in list(self.host.connections):
             connection.abort()

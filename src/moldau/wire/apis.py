@@ -134,11 +134,7 @@ CLASSES: dict[int, tuple[str, str, str]] = {
     47: ("offset_delete", "OffsetDeleteRequest", "OffsetDeleteResponse"),
     48: ("describe_client_quotas", "DescribeClientQuotasRequest", "DescribeClientQuotasResponse"),
     49: ("alter_client_quotas", "AlterClientQuotasRequest", "AlterClientQuotasResponse"),
-    50: (
-        "describe_user_scram_credentials",
-        "DescribeUserScramCredentialsRequest",
-        "DescribeUserScramCredentialsResponse",
-    ),
+    50: ("describe_user_scram_credentials", "DescribeUserScramCredentialsRequest", "DescribeUserScramCredentialsResponse"),
     51: ("alter_user_scram_credentials", "AlterUserScramCredentialsRequest", "AlterUserScramCredentialsResponse"),
     55: ("describe_quorum", "DescribeQuorumRequest", "DescribeQuorumResponse"),
     57: ("update_features", "UpdateFeaturesRequest", "UpdateFeaturesResponse"),
