@@ -1,8 +1,7 @@
 /* Compiled kernels over Kafka record batches. Layouts and the reading of records: _records.h; checksum: _crc32c.h.
  *
  * Each function has a twin of the same name and meaning in python.py; property tests hold the two equal.
- * All take any C-contiguous buffer. The interpreter's lock is released where the work is longer than handing the lock
- * over and taking it back.
+ * All take any C-contiguous buffer. The interpreter's lock is released where that pays (see worth_releasing).
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -10,8 +9,20 @@
 #include "_crc32c.h"
 #include "_records.h"
 
-/* 32 KB is some 2 to 5 microseconds of work. */
-#define RELEASE_LOCK_FROM 32768
+/* From how many bytes on the interpreter's lock is released. A background thread should do so often, for the event loop
+ * waits for it. The event loop, in the main thread, should not: 1 MB is about 0.1 ms of work, but if another thread
+ * computes in Python it keeps the lock, once it has it, for the interpreter's switch interval of 5 ms. */
+#define RELEASE_FROM_IN_THREADS 8192
+#define RELEASE_FROM_IN_MAIN_THREAD (1 << 20)
+
+static unsigned long main_thread;
+
+static inline int
+worth_releasing(Py_ssize_t bytes)
+{
+    return bytes >= RELEASE_FROM_IN_THREADS &&
+           (bytes >= RELEASE_FROM_IN_MAIN_THREAD || PyThread_get_thread_ident() != main_thread);
+}
 
 typedef struct {
     Py_buffer buffer;
@@ -107,7 +118,7 @@ checksum_with(crc_function update, const char *name, PyObject *const *args, Py_s
         return NULL;
     }
     uint32_t state = ~(uint32_t)value;
-    if (buffer.len >= RELEASE_LOCK_FROM) {
+    if (worth_releasing(buffer.len)) {
         Py_BEGIN_ALLOW_THREADS
         state = update(state, (const uint8_t *)buffer.buf, (size_t)buffer.len);
         Py_END_ALLOW_THREADS
@@ -190,7 +201,7 @@ native_check_batch(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_
     enum batch_status status;
     const uint8_t *p = w.start + w.position;
     int64_t available = w.limit - w.position;
-    if (available >= RELEASE_LOCK_FROM) {
+    if (worth_releasing((Py_ssize_t)available)) {
         Py_BEGIN_ALLOW_THREADS
         status = examine_batch(p, available, with_records, &header, &walked);
         Py_END_ALLOW_THREADS
@@ -235,7 +246,7 @@ native_check_records(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
     const uint8_t *p = (const uint8_t *)buffer.buf, *end = p + buffer.len;
     walk_result walked = NOTHING_WALKED;
     enum batch_status status = BAD_COUNT;
-    if (count > 0 && buffer.len >= RELEASE_LOCK_FROM) {
+    if (count > 0 && worth_releasing(buffer.len)) {
         Py_BEGIN_ALLOW_THREADS
         status = walk_records(p, end, count, base_timestamp, &walked);
         Py_END_ALLOW_THREADS
@@ -476,9 +487,14 @@ native_seek_timestamp(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     const uint8_t *p = (const uint8_t *)buffer.buf;
     record_fields record;
     int found;
-    Py_BEGIN_ALLOW_THREADS
-    found = find_timestamp(p, p + buffer.len, count, base_timestamp, target, least_offset_delta, &record);
-    Py_END_ALLOW_THREADS
+    if (worth_releasing(buffer.len)) {
+        Py_BEGIN_ALLOW_THREADS
+        found = find_timestamp(p, p + buffer.len, count, base_timestamp, target, least_offset_delta, &record);
+        Py_END_ALLOW_THREADS
+    }
+    else {
+        found = find_timestamp(p, p + buffer.len, count, base_timestamp, target, least_offset_delta, &record);
+    }
     PyBuffer_Release(&buffer);
     if (found < 0) {
         PyErr_SetString(PyExc_ValueError, "a record is malformed");
@@ -502,9 +518,27 @@ static PyMethodDef methods[] = {
 };
 
 static int
+find_main_thread(void)
+{
+    PyObject *threading = PyImport_ImportModule("threading");
+    PyObject *thread = threading == NULL ? NULL : PyObject_CallMethod(threading, "main_thread", NULL);
+    PyObject *ident = thread == NULL ? NULL : PyObject_GetAttrString(thread, "ident");
+    if (ident != NULL) {
+        main_thread = PyLong_AsUnsignedLong(ident);
+    }
+    Py_XDECREF(ident);
+    Py_XDECREF(thread);
+    Py_XDECREF(threading);
+    return PyErr_Occurred() == NULL ? 0 : -1;
+}
+
+static int
 execute_module(PyObject *module)
 {
     crc_prepare();
+    if (find_main_thread() < 0) {
+        return -1;
+    }
     return PyModule_AddStringConstant(module, "CRC32C_BY", crc_name);
 }
 

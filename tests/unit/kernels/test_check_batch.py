@@ -4,12 +4,14 @@ same bytes was answered with success or INVALID_RECORD as the status here says."
 from __future__ import annotations
 
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
 import pytest
+from crc32c import crc32c as reference
 
 from moldau.kernels import BatchCheck, BatchStatus
-from moldau.wire.batch import COUNT_AT, LAST_OFFSET_DELTA_AT, LENGTH_AT, MAGIC_AT, rewrite_crc
+from moldau.wire.batch import COUNT_AT, HEADER_SIZE, LAST_OFFSET_DELTA_AT, LENGTH_AT, MAGIC_AT, rewrite_crc
 from moldau.wire.records import Record, append_varint, assemble_batch, build_batch
 
 BASE_TIMESTAMP = 1_700_000_000_000
@@ -255,11 +257,28 @@ def test_records_that_do_not_number_the_count(kernels: ModuleType, count: int) -
     assert kernels.check_records(payload, count, 0) == (BatchStatus.BAD_COUNT, -1, -1, -1)
 
 
-def test_a_batch_beyond_the_size_where_the_lock_is_released(kernels: ModuleType) -> None:
-    data = bytearray(build_batch([Record(bytes(1000), b"k", index) for index in range(100)]))
+@pytest.mark.parametrize("count", [100, 1100])
+def test_sizes_where_the_lock_of_the_interpreter_is_released(kernels: ModuleType, count: int) -> None:
+    data = bytearray(build_batch([Record(bytes(1000), b"k", index) for index in range(count)]))
+    lying = bytearray(data)
+    struct.pack_into(">i", lying, COUNT_AT, count + 1)
+    struct.pack_into(">i", lying, LAST_OFFSET_DELTA_AT, count)
+    rewrite_crc(lying)
+    payload = bytes(data[HEADER_SIZE:])
+
+    def look() -> list[object]:
+        return [
+            check(kernels, data),
+            check(kernels, lying).status,
+            kernels.check_records(payload, count, 0),
+            kernels.crc32c(payload),
+            kernels.seek_timestamp(payload, count, 0, count - 1),
+        ]
+
+    with ThreadPoolExecutor(2) as threads:
+        answers = [look(), *(future.result() for future in [threads.submit(look) for _ in range(4)])]
     found = check(kernels, data)
-    assert (found.status, found.walk_max_timestamp, found.first_null_key_index) == (BatchStatus.OK, 99, -1)
-    struct.pack_into(">i", data, COUNT_AT, 101)
-    struct.pack_into(">i", data, LAST_OFFSET_DELTA_AT, 100)
-    rewrite_crc(data)
-    assert check(kernels, data).status == BatchStatus.BAD_COUNT
+    assert (found.status, found.walk_max_timestamp, found.first_null_key_index) == (BatchStatus.OK, count - 1, -1)
+    walked = (BatchStatus.OK, count - 1, count - 1, -1)
+    expected = [found, BatchStatus.BAD_COUNT, walked, reference(payload), (count - 1, count - 1)]
+    assert answers == [expected] * 5
