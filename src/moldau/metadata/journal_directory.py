@@ -137,10 +137,9 @@ class JournalDirectory:
         for first in needed:
             revision, cut = self._replay(first, revision, entries, last=first == needed[-1])
         self._journal = self._files.open(self._path("journal", needed[-1] if needed else revision), create=not needed)
-        if cut:
-            self._cut_back()
-        if not needed:
-            self._files.sync_directory(self._folder)
+        # A process that was killed may have left what is visible but not durable; nothing may build on that.
+        self._cut_back()
+        self._files.sync_directory(self._folder)
         self._remove_before(snapshots[-1] if snapshots else 0)
         return Loaded(revision, entries, cut)
 

@@ -214,7 +214,8 @@ class LocalStore:
             self._end(group, error)
         except BaseException as error:
             self._end(group, OutcomeUnknownError(f"the writer of the metadata journal ended: {error!r}"))
-            raise
+            if not isinstance(error, Exception):
+                raise
         finally:
             self._writer = None
 
