@@ -1,0 +1,146 @@
+"""The commands behind `python -m tests.conformance`.
+
+live     start Apache Kafka and Moldau, send both the same requests, compare; also compares Kafka with its recording
+record   start Apache Kafka (or use --address) and replace the recordings in the repository
+compare  compare a broker that is up at --address (or a Moldau of our own) with the recordings
+"""
+
+import argparse
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from tests.conformance import brokers, recording
+from tests.conformance.known_differences import KNOWN_DIFFERENCES, KnownDifference, unexplained
+from tests.conformance.player import play
+from tests.conformance.recording import RECORDED, Difference
+from tests.conformance.scenario import Scenario, chosen_scenarios
+from tests.support.process import BrokerProcess
+
+Start = Callable[[Path], BrokerProcess]
+KAFKA = "Apache Kafka 4.3.0"
+
+
+class Findings:
+    """Differences of one broker, told once for all versions that show them."""
+
+    def __init__(self) -> None:
+        self.versions: dict[tuple[str, str], list[int]] = {}
+        self.steps = 0
+        self.used: set[KnownDifference] = set()
+
+    def add(self, scenario: Scenario, version: int, differences: Sequence[Difference]) -> None:
+        left = unexplained(scenario.name, differences)
+        for known in KNOWN_DIFFERENCES:
+            if any(known.covers(scenario.name, difference) for difference in differences):
+                self.used.add(known)
+        for difference in left:
+            self.fail(scenario, version, str(difference))
+
+    def fail(self, scenario: Scenario, version: int, text: str) -> None:
+        self.versions.setdefault((scenario.name, text), []).append(version)
+
+    def of(self, scenario: Scenario) -> int:
+        return sum(name == scenario.name for name, _ in self.versions)
+
+    def show(self, console: Console) -> None:
+        for (scenario, text), versions in self.versions.items():
+            shown = ",".join(map(str, versions))
+            console.print(f"{scenario} v{shown} · {text}", markup=False, highlight=False, soft_wrap=True)
+
+
+def record(address: str, folder: Path, scenarios: Sequence[Scenario]) -> None:
+    for scenario in track(scenarios, "recording", transient=True):
+        answers = {version: play(scenario, version, address) for version in scenario.versions}
+        recording.store(folder, scenario.name, KAFKA, answers)
+
+
+def compare(address: str, folder: Path, scenarios: Sequence[Scenario]) -> Findings:
+    found = Findings()
+    for scenario in track(scenarios, "comparing", transient=True):
+        for version in scenario.versions:
+            try:
+                answers = play(scenario, version, address)
+            except Exception as problem:
+                found.fail(scenario, version, f"{type(problem).__name__}: {problem}")
+                continue
+            found.steps += len(answers)
+            expected = recording.load(folder, scenario.name, version)
+            found.add(scenario, version, recording.compare(expected, answers))
+    return found
+
+
+def compare_recordings(fresh: Path, scenarios: Sequence[Scenario]) -> Findings:
+    """Whether the real broker still answers as it did; nothing is excused here."""
+    found = Findings()
+    for scenario in scenarios:
+        for version in scenario.versions:
+            stored = recording.load(RECORDED, scenario.name, version)
+            answers = recording.load(fresh, scenario.name, version)
+            for difference in recording.compare(stored, answers):
+                found.fail(scenario, version, str(difference))
+    return found
+
+
+def live(scenarios: Sequence[Scenario], console: Console) -> int:
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        with running(brokers.apache_kafka, None) as address:
+            record(address, folder, scenarios)
+        drift = compare_recordings(folder, scenarios)
+        with running(brokers.moldau, None) as address:
+            found = compare(address, folder, scenarios)
+    table = Table("scenario", "versions", "Moldau against Apache Kafka", "Apache Kafka against its recording")
+    for scenario in scenarios:
+        versions = f"{min(scenario.versions)}-{max(scenario.versions)}"
+        table.add_row(scenario.name, versions, verdict(found.of(scenario)), verdict(drift.of(scenario)))
+    console.print(table)
+    found.show(console)
+    drift.show(console)
+    stale = [known for known in KNOWN_DIFFERENCES if known not in found.used] if len(scenarios) > 1 else []
+    for known in stale:
+        console.print(f"no longer needed: {known}", markup=False, soft_wrap=True)
+    console.print(f"{found.steps} answers compared, {len(found.versions)} differences, {len(found.used)} known ones")
+    return 1 if found.versions or drift.versions else 0
+
+
+def verdict(differences: int) -> str:
+    return f"[red]{differences} different[/red]" if differences else "[green]equal[/green]"
+
+
+@contextlib.contextmanager
+def running(start: Start, address: str | None) -> Iterator[str]:
+    """The address given, or that of a broker of our own which ends with the block."""
+    if address is not None:
+        yield address
+        return
+    with tempfile.TemporaryDirectory(prefix="moldau-conformance-") as folder, start(Path(folder)) as broker:
+        yield broker.address
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.conformance", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("command", nargs="?", default="live", choices=("live", "record", "compare"))
+    parser.add_argument("scenarios", nargs="*", help="parts of scenario names; all scenarios if none is given")
+    parser.add_argument("--address", help="host:port of a broker that is up")
+    parser.add_argument("--folder", type=Path, default=RECORDED, help="where recordings are")
+    chosen = parser.parse_args(arguments)
+    scenarios, console = chosen_scenarios(chosen.scenarios), Console()
+    if chosen.command == "live":
+        return live(scenarios, console)
+    if chosen.command == "record":
+        with running(brokers.apache_kafka, chosen.address) as address:
+            record(address, chosen.folder, scenarios)
+        return 0
+    with running(brokers.moldau, chosen.address) as address:
+        found = compare(address, chosen.folder, scenarios)
+    found.show(console)
+    console.print(f"{found.steps} answers compared, {len(found.versions)} differences, {len(found.used)} known ones")
+    return 1 if found.versions else 0

@@ -1,0 +1,18 @@
+"""Plays scenarios against a broker that is already up."""
+
+from tests.conformance.recording import Answers
+from tests.conformance.scenario import Scenario
+from tests.conformance.session import Session, new_tag
+from tests.conformance.wire_client import WireClient
+
+
+def play(scenario: Scenario, version: int, address: str) -> Answers:
+    """The normalised answers, by step. Raises AssertionError if the broker does not let the scenario set itself up."""
+    host, port = address.rsplit(":", 1)
+    client = WireClient(host, int(port))
+    try:
+        session = Session.start(scenario.name, version, client, new_tag())
+        scenario.script(session, version)
+        return session.answers
+    finally:
+        client.close()

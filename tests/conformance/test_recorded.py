@@ -1,0 +1,37 @@
+"""Moldau answers every scenario at every version as Apache Kafka 4.3 did when it was recorded."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conformance import recording
+from tests.conformance.brokers import moldau
+from tests.conformance.known_differences import unexplained
+from tests.conformance.player import play
+from tests.conformance.scenario import Scenario, all_scenarios
+from tests.support.process import BrokerProcess
+
+PLAYS = [
+    pytest.param(scenario, version, id=f"{scenario.name}-v{version}")
+    for scenario in all_scenarios().values()
+    for version in scenario.versions
+]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with moldau(tmp_path_factory.mktemp("conformance")) as running:
+        yield running
+
+
+@pytest.mark.parametrize(("scenario", "version"), PLAYS)
+def test_answers_as_recorded(broker: BrokerProcess, scenario: Scenario, version: int) -> None:
+    answers = play(scenario, version, broker.address)
+    expected = recording.load(recording.RECORDED, scenario.name, version)
+    differences = unexplained(scenario.name, recording.compare(expected, answers))
+    assert not differences, "\n".join(["the answers differ:", *map(str, differences)])
+
+
+def test_every_recording_belongs_to_a_scenario() -> None:
+    recorded = {path.stem for path in recording.RECORDED.glob("*.json")}
+    assert recorded == set(all_scenarios())
