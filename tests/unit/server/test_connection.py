@@ -1,0 +1,253 @@
+"""A connection over a scripted transport: frames in any pieces, answers in order, bounds kept."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from struct import pack
+from typing import Any, cast
+
+import pytest
+
+from moldau.server.answers import FilePiece
+from moldau.server.buffers import Budget, BufferPool
+from moldau.server.connection import MAX_PIPELINED, SCRATCH_BYTES, AnswerGate, Connection, Frame, Slot
+
+
+class Transport:
+    def __init__(self) -> None:
+        self.sent = b""
+        self.closed = self.reading_paused = False
+
+    def get_extra_info(self, name: str) -> object:
+        return ("127.0.0.1", 1) if name == "peername" else None
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def write(self, data: bytes) -> None:
+        self.sent += bytes(data)
+
+    def get_write_buffer_size(self) -> int:
+        return 100
+
+    def pause_reading(self) -> None:
+        self.reading_paused = True
+
+    def resume_reading(self) -> None:
+        self.reading_paused = False
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+
+class Host:
+    def __init__(self, dispatch: Callable[[Connection, Frame], None]) -> None:
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.pool, self.budget, self.gate = BufferPool(), Budget(1_000_000), AnswerGate()
+        self.max_frame_bytes = 500_000
+        self.dispatch = dispatch
+        self.gone = False
+
+    def opened(self, connection: Connection) -> bool:
+        return True
+
+    def closed(self, connection: Connection) -> None:
+        self.gone = True
+
+    def run_blocking(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        return asyncio.get_running_loop().run_in_executor(None, work)
+
+
+class Scene:
+    """A connected client; `answer_at_once` echoes each request, otherwise slots are kept for the test to fill."""
+
+    def __init__(self, answer_at_once: bool = True, park: bool = False) -> None:
+        self.frames: list[bytes] = []
+        self.slots: list[Slot] = []
+        self.host = Host(self._dispatch)
+        self.transport = Transport()
+        self.connection = Connection(cast(Any, self.host), "PLAINTEXT")
+        self.connection.connection_made(cast(Any, self.transport))
+        self._answer_at_once, self._park = answer_at_once, park
+
+    def _dispatch(self, connection: Connection, frame: Frame) -> None:
+        data = bytes(frame.view)
+        self.frames.append(data)
+        slot = connection.reserve()
+        if self._park:
+            connection.park()
+        frame.release()
+        if self._answer_at_once:
+            slot.answer([data])
+        else:
+            self.slots.append(slot)
+
+    def receive(self, data: bytes) -> None:
+        """As the event loop does it: into the buffer that the connection gives, as much as fits."""
+        while data:
+            buffer = self.connection.get_buffer(-1)
+            taken = min(len(buffer), len(data))
+            buffer[:taken] = data[:taken]
+            self.connection.buffer_updated(taken)
+            data = data[taken:]
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(pack(">i", len(body)) + body for body in bodies)
+
+
+def on_loop(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+    def run() -> None:
+        asyncio.run(cast(Any, test()))
+
+    run.__name__ = test.__name__
+    run.__doc__ = test.__doc__
+    return run
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_frames_arrive_whole_however_they_are_cut(seed: int) -> None:
+    async def run() -> None:
+        rng = random.Random(seed)
+        bodies = [rng.randbytes(rng.choice((0, 1, 3, 50, 5000, 70_000, 200_000))) for _ in range(12)]
+        stream = framed(*bodies)
+        scene = Scene()
+        position = 0
+        while position < len(stream):
+            size = rng.choice((1, 2, 5, 100, 30_000, 300_000))
+            scene.receive(stream[position : position + size])
+            position += size
+        assert scene.frames == bodies
+        assert scene.transport.sent == b"".join(bodies)
+        assert scene.host.budget.used == 0
+
+    asyncio.run(run())
+
+
+@on_loop
+async def test_answers_keep_the_order_of_the_requests() -> None:
+    scene = Scene(answer_at_once=False)
+    scene.receive(framed(b"a", b"b", b"c"))
+    scene.slots[1].answer([b"B"])
+    scene.slots[2].answer([b"C"])
+    assert scene.transport.sent == b""
+    scene.slots[0].answer([b"A"])
+    assert scene.transport.sent == b"ABC"
+
+
+@on_loop
+async def test_a_parked_connection_handles_nothing_until_it_has_answered() -> None:
+    scene = Scene(answer_at_once=False, park=True)
+    scene.receive(framed(b"a", b"b", b"c"))
+    assert scene.frames == [b"a"]
+    assert scene.transport.reading_paused
+    scene.slots[0].answer([b"A"])
+    assert scene.frames == [b"a", b"b"]
+    scene.slots[1].answer([b"B"])
+    scene.slots[2].answer([b"C"])
+    assert scene.transport.sent == b"ABC"
+    assert not scene.transport.reading_paused
+
+
+@on_loop
+async def test_so_many_requests_are_pipelined_and_no_more() -> None:
+    scene = Scene(answer_at_once=False)
+    scene.receive(framed(*[b"x"] * (MAX_PIPELINED + 5)))
+    assert len(scene.frames) == MAX_PIPELINED
+    assert scene.transport.reading_paused
+    for slot in scene.slots[:]:
+        slot.answer([b"y"])
+    for slot in scene.slots[MAX_PIPELINED:]:
+        slot.answer([b"y"])
+    assert len(scene.transport.sent) == MAX_PIPELINED + 5
+
+
+@on_loop
+async def test_a_size_out_of_bounds_closes_the_connection() -> None:
+    for size in (-1, 500_001, 2**31 - 1):
+        scene = Scene()
+        scene.receive(pack(">i", size) + b"rest")
+        assert scene.transport.closed
+        assert scene.frames == []
+
+
+@on_loop
+async def test_a_frame_waits_while_the_budget_is_used_up() -> None:
+    scene = Scene()
+    scene.host.budget.take(1_000_000)
+    body = b"z" * 100_000
+    stream = framed(body)
+    scene.receive(stream[:50_000])
+    assert scene.transport.reading_paused
+    scene.host.budget.give_back(1_000_000)
+    assert not scene.transport.reading_paused
+    scene.receive(stream[50_000:])
+    assert scene.frames == [body]
+
+
+@on_loop
+async def test_what_an_ended_connection_held_is_given_back() -> None:
+    scene = Scene()
+    scene.receive(framed(b"z" * 100_000)[:70_000])
+    assert scene.host.budget.used == 100_000
+    scene.connection.connection_lost(None)
+    assert scene.host.budget.used == 0
+    assert scene.host.gone
+
+
+@on_loop
+async def test_a_slow_reader_is_sent_no_more_than_it_takes() -> None:
+    """Records are read from the file piece by piece, each when the socket has room again."""
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        data = random.Random(1).randbytes(3_500_000)
+        file.write(data)
+        file.flush()
+        released: list[bool] = []
+
+        class File:
+            fileno = file.fileno()
+
+            def release(self) -> None:
+                released.append(True)
+
+        scene = Scene(answer_at_once=False)
+        scene.receive(framed(b"fetch"))
+        original = scene.transport.write
+
+        def write(sent: bytes) -> None:
+            original(sent)
+            scene.connection.pause_writing()
+
+        scene.transport.write = write  # type: ignore[method-assign]
+        scene.slots[0].answer([b"head", FilePiece(File(), 0, len(data))])
+        assert scene.transport.sent == b"head"
+        previous = 4
+        while len(scene.transport.sent) < len(data) + 4:
+            scene.connection.resume_writing()
+            await asyncio.sleep(0)
+            while scene.connection._reading_file:  # noqa: ASYNC110  # a read that would block goes to a thread
+                await asyncio.sleep(0)
+            assert len(scene.transport.sent) - previous <= 1024 * 1024
+            previous = len(scene.transport.sent)
+        assert scene.transport.sent == b"head" + data
+        assert released == [True]
+
+
+@on_loop
+async def test_a_closed_gate_joins_the_answers_of_a_connection() -> None:
+    scene = Scene(answer_at_once=False)
+    scene.receive(framed(b"a", b"b"))
+    scene.host.gate.closed = True
+    scene.slots[0].answer([b"A"])
+    scene.slots[1].answer([b"B"])
+    assert scene.transport.sent == b""
+    scene.host.gate.open()
+    assert scene.transport.sent == b"AB"
