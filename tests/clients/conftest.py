@@ -19,8 +19,9 @@ from typing import Protocol
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tests.support.admin import admin_client
 from tests.support.broker import Broker
-from tests.support.process import BrokerProcess
+from tests.support.process import BrokerProcess, free_port
 
 BOOTSTRAP = os.environ.get("MOLDAU_TEST_BOOTSTRAP")
 PEER = os.environ.get("MOLDAU_TEST_PEER", "moldau")
@@ -43,13 +44,13 @@ class RunningElsewhere:
         self.address = address
 
 
-def new_broker(directory: Path, settings: Mapping[str, object]) -> BrokerProcess:
+def new_broker(directory: Path, settings: Mapping[str, object], port: int = 0) -> BrokerProcess:
     if PEER == "moldau":
-        return Broker(directory, settings)
+        return Broker(directory, settings, port)
     if PEER == "apache":
-        from tests.peers.apache_kafka import ApacheKafka  # noqa: PLC0415 - only this choice needs Java
+        from tests.peers.apache_kafka import ApacheKafka
 
-        return ApacheKafka(directory, settings)
+        return ApacheKafka(directory, settings, port)
     raise pytest.UsageError(f"MOLDAU_TEST_PEER is {PEER!r}; allowed: moldau, apache")
 
 
@@ -72,7 +73,7 @@ def own_broker(tmp_path: Path) -> Iterator[StartBroker]:
     mine: list[BrokerProcess] = []
 
     def start(**settings: object) -> BrokerProcess:
-        process = new_broker(tmp_path / f"broker-{len(mine)}", settings)
+        process = new_broker(tmp_path / f"broker-{len(mine)}", settings, free_port())
         mine.append(process)
         started.append(process)
         process.start()
@@ -98,7 +99,7 @@ def address(broker: Addressed) -> str:
 
 @pytest.fixture
 def admin(address: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": address})
+    return admin_client(address)
 
 
 @pytest.fixture
@@ -116,8 +117,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if BOOTSTRAP is not None:
         reason = "needs a broker of its own, and MOLDAU_TEST_BOOTSTRAP names a foreign one"
         left_out[reason] = [item for item in here if OWN_BROKER_FIXTURES & set(getattr(item, "fixturenames", ()))]
-    # kcat comes as a system package only. Root's set-up installs it, so there its absence is a fault and the tests fail;
-    # an ordinary user cannot install it and must still get a passing run.
+    # kcat comes as a system package only. Root's set-up installs it, so there its absence is a fault and the tests
+    # fail; an ordinary user cannot install it and must still get a passing run.
     if shutil.which("kcat") is None and os.geteuid() != 0:
         reason = "kcat is not installed and only root can install it (Debian: apt-get install kcat)"
         left_out[reason] = [item for item in here if item.path.name == "test_kcat.py"]

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.clients.conftest import StartBroker
-from tests.support.admin import SECONDS, broker_id, create_topic
+from tests.support.admin import SECONDS, admin_client, broker_id, create_topic
 from tests.support.clients import Confluent, Message
 from tests.support.waiting import wait_until
 
@@ -33,7 +33,7 @@ def test_the_cluster_id_survives_a_restart(own_broker: StartBroker) -> None:
     broker = own_broker()
     ids = set()
     for _ in range(2):
-        admin = AdminClient({"bootstrap.servers": broker.address})
+        admin = admin_client(broker.address)
         ids.add(admin.describe_cluster().result(SECONDS).cluster_id)
         broker.restart()
     assert len(ids) == 1
@@ -117,7 +117,7 @@ def test_replicas_move_between_folders(own_broker: StartBroker, tmp_path: Path, 
     """AlterReplicaLogDirs: a partition moves to another folder with all its records, while it is written to."""
     folders = [tmp_path / "disk-a", tmp_path / "disk-b"]
     broker = own_broker(**{"log.dirs": ",".join(map(str, folders))})
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = admin_client(broker.address)
     create_topic(admin, topic)
     client.produce(broker.address, topic, [Message(b"%d" % number) for number in range(500)])
     (home,) = [folder for folder in folders if (folder / f"{topic}-0").is_dir()]

@@ -15,6 +15,7 @@ from tests.clients.conftest import StartBroker
 from tests.support import raw
 from tests.support.admin import (
     SECONDS,
+    admin_client,
     broker_id,
     change_config,
     configs_of,
@@ -157,7 +158,7 @@ def test_broker_settings_are_described(admin: AdminClient) -> None:
 def test_dynamic_broker_settings(own_broker: StartBroker, topic: str) -> None:
     """BR-08: cluster-wide and per-broker changes act at once, are inherited by topics, and survive a restart."""
     broker = own_broker()
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = admin_client(broker.address)
     here = str(broker_id(admin))
     create_topic(admin, topic)
     _change_cluster_default(broker.address, "log.retention.ms", "7200000")
@@ -172,7 +173,7 @@ def test_dynamic_broker_settings(own_broker: StartBroker, topic: str) -> None:
         lambda: error_code(lambda: client.produce(broker.address, topic, large)) == "MSG_SIZE_TOO_LARGE", "the limit"
     )
     broker.restart()
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = admin_client(broker.address)
     assert configs_of(admin, "broker", here)["message.max.bytes"].value == "20000"
     assert configs_of(admin, "topic", topic)["retention.ms"].value == "7200000"
     change_config(admin, "broker", here, "message.max.bytes", None, "DELETE")
@@ -180,7 +181,7 @@ def test_dynamic_broker_settings(own_broker: StartBroker, topic: str) -> None:
 
 
 def _change_cluster_default(address: str, key: str, value: str) -> None:
-    """The default for all brokers has the empty name, which no Python client lets through: IncrementalAlterConfigs v0."""
+    """IncrementalAlterConfigs v0: the default for all brokers has the empty name, which no Python client lets through."""
     body = struct.pack(">ib", 1, BROKER_RESOURCE) + raw.string("")
     body += struct.pack(">i", 1) + raw.string(key) + struct.pack(">b", 0) + raw.string(value) + b"\x00"
     with raw.RawConnection(address) as connection:
@@ -212,7 +213,7 @@ def test_kafka_python_administers_configs(address: str, topic: str) -> None:
         )
         entry = described["topic"][topic]["retention.ms"]
         assert entry["value"] == "60000"
-        assert [each["name"] for each in entry["synonyms"]][0] == "retention.ms"
+        assert entry["synonyms"][0]["name"] == "retention.ms"
         admin.reset_configs([kafka.admin.ConfigResource("topic", topic, ["retention.ms"])])
         described = admin.describe_configs([kafka.admin.ConfigResource("topic", topic)], config_filter="all")
         assert described["topic"][topic]["retention.ms"]["value"] == "604800000"

@@ -66,7 +66,7 @@ def test_small_limits_over_many_partitions(address: str, admin: AdminClient, top
 
 
 @by_name
-def test_a_waiting_reader_gets_what_is_written_later(reader: Client, address: str, admin: AdminClient, topic: str) -> None:
+def test_a_waiting_reader_is_woken(reader: Client, address: str, admin: AdminClient, topic: str) -> None:
     """A fetch that waits for data is answered by the data, not only by the end of its wait."""
     create_topic(admin, topic)
     received: list[bytes | None] = []

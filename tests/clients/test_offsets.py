@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.support.admin import create_topic, delete_records, error_code, list_offset, log_range
 from tests.support.clients import Confluent, Message
+from tests.support.waiting import wait_until
 
 NOW = 1_700_000_000_000
 client = Confluent()
@@ -141,8 +142,7 @@ def test_no_reset_policy_reports_the_range_error(address: str, timed: str) -> No
         consumer.assign([place])
         consumer.seek(place, 4711)
         with pytest.raises(kafka.errors.OffsetOutOfRangeError):
-            for _ in range(100):
-                consumer.poll(timeout_ms=300)
+            wait_until(lambda: consumer.poll(timeout_ms=300), "records, though an error is due")
     finally:
         consumer.close()
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.clients.conftest import StartBroker
-from tests.support.admin import change_config, create_topic, list_offset, log_range
+from tests.support.admin import admin_client, change_config, create_topic, list_offset, log_range
 from tests.support.clients import Confluent, Message
 from tests.support.process import BrokerProcess
 from tests.support.segments import partition_folder, segment_files, stored_batches
@@ -39,7 +39,7 @@ def eager(own_broker: StartBroker) -> BrokerProcess:
 
 @pytest.fixture
 def eager_admin(eager: BrokerProcess) -> AdminClient:
-    return AdminClient({"bootstrap.servers": eager.address})
+    return admin_client(eager.address)
 
 
 def test_one_folder_per_partition(address: str, admin: AdminClient, topic: str, data: Path) -> None:
@@ -204,7 +204,7 @@ def test_several_log_folders(own_broker: StartBroker, tmp_path: Path, topic: str
     """BR-10: partitions spread over log.dirs, and all are found again."""
     folders = [tmp_path / "disk-a", tmp_path / "disk-b"]
     broker = own_broker(**{"log.dirs": ",".join(map(str, folders))})
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = admin_client(broker.address)
     create_topic(admin, topic, 6)
     for partition in range(6):
         client.produce(broker.address, topic, [Message(b"%d" % partition)], partition=partition)

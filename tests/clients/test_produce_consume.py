@@ -13,7 +13,7 @@ by_name = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.n
 
 NOW = 1_700_000_000_000
 
-# Shapes of a message that a format can get wrong: absent and empty differ, bytes are opaque, headers keep order and repeats.
+# What a format can get wrong: absent and empty differ, bytes are opaque, headers keep their order and repeats.
 SHAPES = (
     Message(b"plain", b"key", timestamp=NOW),
     Message(None, b"tombstone", timestamp=NOW + 1),
@@ -29,10 +29,8 @@ SHAPES = (
 
 @by_name
 @pytest.mark.parametrize("codec", CODECS)
-def test_messages_come_back_as_they_were_sent(
-    client: Client, codec: str, address: str, topic: str, data: Path
-) -> None:
-    """PCF-10, MSG-01, MSG-04 to MSG-06, FMT-02, PR-17: every codec, read by every client; the codec bits stand on disk."""
+def test_messages_come_back_as_they_were_sent(client: Client, codec: str, address: str, topic: str, data: Path) -> None:
+    """PCF-10, MSG-01, MSG-04 to MSG-06, FMT-02, PR-17: every codec, read by every client; the codec bits on disk."""
     offsets = client.produce(address, topic, SHAPES, codec=codec)
     assert offsets == list(range(len(SHAPES)))
     for reader in CLIENTS:
@@ -49,7 +47,7 @@ def test_messages_come_back_as_they_were_sent(
 
 
 def test_null_header_value(address: str, topic: str) -> None:
-    """MSG-05: a header without a value differs from one with an empty value (kafka-python cannot send it, all can read it)."""
+    """MSG-05: a header without a value is not one with an empty value (kafka-python cannot send it, all read it)."""
     headers = (("null", None), ("empty", b""))
     Confluent().produce(address, topic, [Message(b"value", headers=headers)])
     for reader in CLIENTS:

@@ -92,9 +92,7 @@ def test_compacted_topics_refuse_records_without_a_key(address: str, admin: Admi
 
 
 @pytest.mark.parametrize(("sent", "kept"), list(itertools.permutations(CODECS, 2)))
-def test_the_topics_codec_wins(
-    address: str, admin: AdminClient, topic: str, data: Path, sent: str, kept: str
-) -> None:
+def test_the_topics_codec_wins(address: str, admin: AdminClient, topic: str, data: Path, sent: str, kept: str) -> None:
     """MSG-09: with compression.type other than `producer` the broker recompresses; records are unchanged."""
     create_topic(admin, topic, configs={"compression.type": "uncompressed" if kept == "none" else kept})
     messages = [
@@ -110,9 +108,7 @@ def test_the_topics_codec_wins(
     assert all(batch.crc_valid for batch in batches)
 
 
-def test_the_topics_own_codec_is_kept_as_sent(
-    address: str, admin: AdminClient, topic: str, data: Path
-) -> None:
+def test_the_topics_own_codec_is_kept_as_sent(address: str, admin: AdminClient, topic: str, data: Path) -> None:
     """FMT-07, MSG-10: what a producer framed is what lies on disk: one batch stays one batch."""
     create_topic(admin, topic, configs={"compression.type": "lz4"})
     client.produce(address, topic, [Message(b"same codec " * 30)] * 50, codec="lz4")
@@ -120,7 +116,7 @@ def test_the_topics_own_codec_is_kept_as_sent(
 
 
 def test_order_under_many_requests_in_flight(address: str, admin: AdminClient, topic: str) -> None:
-    """PER-05, PR-05, PCF-17: 20,000 records in small requests, five in flight, keep their order in each of 3 partitions."""
+    """PER-05, PR-05, PCF-17: 20,000 records in small requests, five in flight, in order in each of 3 partitions."""
     create_topic(admin, topic, 3)
     producer = confluent_kafka.Producer(
         {
@@ -199,9 +195,7 @@ def test_min_insync_replicas_is_bounded_by_the_replicas(address: str, admin: Adm
     assert client.produce(address, topic, [Message(b"x")], acks="1") == [1]
 
 
-def test_linger_and_batch_size_shape_the_batches(
-    address: str, admin: AdminClient, topic: str, data: Path
-) -> None:
+def test_linger_and_batch_size_shape_the_batches(address: str, admin: AdminClient, topic: str, data: Path) -> None:
     """MSG-08, PCF-13, PCF-14: batches on disk are the producer's: a hundred of one, or one of a hundred."""
     create_topic(admin, topic, 2)
     for partition, size in ((0, 1), (1, 100)):

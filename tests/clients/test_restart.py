@@ -11,7 +11,7 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from tests.clients.conftest import StartBroker, new_broker
-from tests.support.admin import SECONDS, configs_of, create_topic, delete_records, log_range, topic_names
+from tests.support.admin import SECONDS, admin_client, configs_of, create_topic, delete_records, log_range, topic_names
 from tests.support.clients import CODECS, Confluent, Message
 from tests.support.process import BrokerFailed, BrokerProcess
 from tests.support.segments import partition_folder, stored_batches
@@ -27,18 +27,19 @@ def end_and_start(broker: BrokerProcess, end: str) -> AdminClient:
     else:
         broker.kill()
     broker.start()
-    return AdminClient({"bootstrap.servers": broker.address})
+    return admin_client(broker.address)
 
 
 @both_ends
 def test_everything_acknowledged_is_there_again(own_broker: StartBroker, end: str) -> None:
     """BRK-01, LOG-07: records, topics, ids, settings and log start survive a stop and a kill."""
     broker = own_broker()
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = admin_client(broker.address)
     create_topic(admin, "kept", 3, {"retention.ms": 777_777_777})
     for codec in CODECS:
         for partition in range(3):
-            client.produce(broker.address, "kept", [Message(b"%d" % i) for i in range(50)], codec=codec, partition=partition)
+            messages = [Message(b"%d" % number) for number in range(50)]
+            client.produce(broker.address, "kept", messages, codec=codec, partition=partition)
     delete_records(admin, "kept", before=20, partition=1)
     topic_id = str(admin.describe_topics(TopicCollection(["kept"]))["kept"].result(SECONDS).topic_id)
     for _ in range(2):
@@ -99,7 +100,7 @@ def test_producer_ids_are_never_issued_twice(own_broker: StartBroker, end: str) 
 def test_deleted_topics_stay_deleted(own_broker: StartBroker) -> None:
     """TP-13: also when the broker dies before it has removed the files."""
     broker = own_broker()
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = admin_client(broker.address)
     create_topic(admin, "doomed", 3)
     create_topic(admin, "spared")
     client.produce(broker.address, "doomed", [Message(b"x")])
@@ -143,7 +144,7 @@ def test_a_stop_under_load_loses_nothing(own_broker: StartBroker) -> None:
             broker.process.wait(60)
     producer.flush(10)
     broker.start()
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = admin_client(broker.address)
     end = log_range(admin, "drained")[1]
     values = {each.value for each in client.consume(broker.address, "drained", end)}
     assert values >= set(delivered)

@@ -17,6 +17,7 @@ from tests.clients.conftest import StartBroker
 from tests.support.admin import (
     SECONDS,
     add_partitions,
+    admin_client,
     broker_id,
     configs_of,
     create_topic,
@@ -76,7 +77,10 @@ def test_kafka_python_administers_topics(address: str, topic: str) -> None:
         assignments = {0: [node], 1: [node]}
         admin.create_topics({topic: {"assignments": assignments, "configs": {"max.message.bytes": "5000"}}})
         (described,) = admin.describe_topics([topic])
-        assert [(each["partition_index"], each["leader_id"]) for each in described["partitions"]] == [(0, node), (1, node)]
+        assert [(each["partition_index"], each["leader_id"]) for each in described["partitions"]] == [
+            (0, node),
+            (1, node),
+        ]
         admin.create_partitions({topic: 4})
         wait_until(lambda: len(admin.describe_topics([topic])[0]["partitions"]) == 4, "4 partitions")
         admin.delete_topics([topic])
@@ -161,7 +165,10 @@ def test_bad_configs_refuse_the_topic(admin: AdminClient, topic: str) -> None:
 def test_validate_only_creates_nothing(admin: AdminClient, topic: str) -> None:
     create_topic(admin, topic, 2, validate_only=True)
     assert topic not in topic_names(admin)
-    assert error_code(lambda: create_topic(admin, topic, replication=9, validate_only=True)) == "INVALID_REPLICATION_FACTOR"
+    assert (
+        error_code(lambda: create_topic(admin, topic, replication=9, validate_only=True))
+        == "INVALID_REPLICATION_FACTOR"
+    )
 
 
 def test_partitions_can_be_added_never_removed(admin: AdminClient, address: str, topic: str) -> None:
@@ -206,12 +213,16 @@ def test_consumers_do_not_create_topics_unless_they_ask(address: str, admin: Adm
 def test_auto_creation_can_be_switched_off(own_broker: StartBroker, topic: str) -> None:
     """TOP-02, TP-10: with auto.create.topics.enable=false an unknown topic is an error, and none appears."""
     broker = own_broker(**{"auto.create.topics.enable": "false", "num.partitions": 3})
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = admin_client(broker.address)
     failures: list[confluent_kafka.KafkaError] = []
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.address, "message.timeout.ms": 2000})
     producer.produce(topic, b"nowhere to go", on_delivery=lambda error, _: failures.append(error))
     producer.flush(SECONDS)
-    assert [failure.name() for failure in failures] in (["_UNKNOWN_TOPIC"], ["_MSG_TIMED_OUT"], ["UNKNOWN_TOPIC_OR_PART"])
+    assert [failure.name() for failure in failures] in (
+        ["_UNKNOWN_TOPIC"],
+        ["_MSG_TIMED_OUT"],
+        ["UNKNOWN_TOPIC_OR_PART"],
+    )
     assert topic not in topic_names(admin)
     admin.create_topics([NewTopic(topic)])[topic].result(SECONDS)
     wait_until(lambda: partitions_of(admin, topic) == {0, 1, 2}, "num.partitions is the default of a created topic")
@@ -220,7 +231,7 @@ def test_auto_creation_can_be_switched_off(own_broker: StartBroker, topic: str) 
 def test_deleted_topics_leave_the_disk(own_broker: StartBroker, topic: str) -> None:
     """TP-13: the folders go after file.delete.delay.ms."""
     broker = own_broker(**{"log.segment.delete.delay.ms": 100, "log.initial.task.delay.ms": 100})
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = admin_client(broker.address)
     create_topic(admin, topic, 2, {"file.delete.delay.ms": 100})
     Confluent().produce(broker.address, topic, [Message(b"x" * 1000)])
     assert partition_folder(broker.data, topic).is_dir()
@@ -231,16 +242,18 @@ def test_deleted_topics_leave_the_disk(own_broker: StartBroker, topic: str) -> N
 def test_a_thousand_topics(own_broker: StartBroker) -> None:
     """TOP-03: 1,000 topics are created and listed, and each takes a record, before and after a restart."""
     broker = own_broker()
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = admin_client(broker.address)
     names = [f"topic-{number:04}" for number in range(1000)]
     for start in range(0, 1000, 250):
-        created = admin.create_topics([NewTopic(name, 1, 1) for name in names[start : start + 250]], operation_timeout=60)
+        created = admin.create_topics(
+            [NewTopic(name, 1, 1) for name in names[start : start + 250]], operation_timeout=60
+        )
         for future in created.values():
             future.result(60)
     wait_until(lambda: topic_names(admin) >= set(names), "1,000 topics are listed")
     _produce_one_to_each(broker.address, names)
     broker.restart()
-    assert topic_names(AdminClient({"bootstrap.servers": broker.address})) >= set(names)
+    assert topic_names(admin_client(broker.address)) >= set(names)
     _produce_one_to_each(broker.address, names)
     assert [each.offset for each in Confluent().consume(broker.address, names[777], 2)] == [0, 1]
 

@@ -1,1 +1,1 @@
-"""What must survive: kills under load, hostile bytes, slow and idle connections. Imports tests.support and tests.peers."""
+"""What must be survived: kills under load, hostile bytes, slow and idle connections. Imports tests.support, tests.peers."""

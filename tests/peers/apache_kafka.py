@@ -1,6 +1,7 @@
 """Apache Kafka 4.3 as a peer, started from its Maven artifacts, and Kafka's own command-line programs.
 
-Needs `mvn` (for the first use only) and Java 17 or newer. The jars are kept in ~/.cache/moldau/peers, or where MOLDAU_PEERS says.
+Needs Java 17 or newer and, for the first use only, `mvn`. The jars are kept in ~/.cache/moldau/peers, or where
+MOLDAU_PEERS says.
 
     python -m tests.peers.apache_kafka jars                         fetch the jars and say where they are
     python -m tests.peers.apache_kafka up DIRECTORY [key=value ...]  run a broker there until Ctrl-C, print its address
@@ -20,6 +21,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from scripts.setup import apt_install, is_root
 from tests.support.process import BrokerProcess, free_port
 
 VERSION = "4.3.0"
@@ -65,12 +67,17 @@ def _project_file() -> str:
 
 
 def java_program() -> str:
-    """The `java` to use: JAVA_HOME's if set, else the one on the PATH."""
+    """The `java` to use: the one that set-up linked beside Python, else JAVA_HOME's, else the one on the PATH."""
+    beside_python = Path(sys.prefix) / "bin" / "java"
     java_home = os.environ.get("JAVA_HOME")
-    program = str(Path(java_home) / "bin" / "java") if java_home else shutil.which("java")
-    if program is None or not Path(program).exists():
+    candidates = [beside_python, *([Path(java_home) / "bin" / "java"] if java_home else [])]
+    for candidate in candidates:
+        if candidate.exists():
+            return str(candidate)
+    found = shutil.which("java")
+    if found is None:
         raise PeerMissing("Java 17 or newer is needed for Apache Kafka: run `make setup`, or set JAVA_HOME")
-    return program
+    return found
 
 
 def jars() -> Path:
@@ -78,6 +85,8 @@ def jars() -> Path:
     libraries = home() / "libs"
     if any(libraries.glob("kafka_2.13-*.jar")):
         return libraries
+    if shutil.which("mvn") is None and is_root():
+        apt_install("maven")
     maven = shutil.which("mvn")
     if maven is None:
         raise PeerMissing(

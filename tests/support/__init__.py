@@ -1,1 +1,1 @@
-"""What tests share: broker processes, raw connections, reading of segment files. Imports no part of the broker but its command line."""
+"""What tests share: broker processes, raw connections, reading of segment files. Imports nothing of moldau."""

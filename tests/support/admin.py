@@ -22,6 +22,11 @@ SECONDS = 30.0
 T = TypeVar("T")
 
 
+def admin_client(address: str) -> AdminClient:
+    """An admin client that does not print each connection a restarting broker refuses."""
+    return AdminClient({"bootstrap.servers": address, "log_level": 0})
+
+
 def create_topic(
     admin: AdminClient,
     name: str,

@@ -13,7 +13,7 @@ READY_ADDRESS = re.compile(rb"PLAINTEXT://([^\s,]+:\d+)[^\n]*\n")
 
 
 class Broker(BrokerProcess):
-    """`moldau broker start` on a free port; the address comes from its ready line."""
+    """`moldau broker start`; the address comes from its ready line. Port 0 lets the kernel choose, once."""
 
     name = "Moldau"
 

@@ -57,9 +57,7 @@ class Client(Protocol):
     ) -> list[int]:
         """Sends all in order and returns the offsets that the broker reported (-1 with acks 0)."""
 
-    def consume(
-        self, address: str, topic: str, count: int, *, partition: int = 0, offset: int = 0
-    ) -> list[Received]:
+    def consume(self, address: str, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> list[Received]:
         """Reads `count` messages from `offset` on."""
 
 
@@ -87,6 +85,7 @@ class Confluent:
                 "enable.idempotence": idempotent,
                 "linger.ms": 5,
                 "message.timeout.ms": int(SECONDS * 1000),
+                "log_level": 0,
             }
         )
         offsets: list[int] = []
@@ -116,11 +115,15 @@ class Confluent:
             raise confluent_kafka.KafkaException(errors[0])
         return offsets
 
-    def consume(
-        self, address: str, topic: str, count: int, *, partition: int = 0, offset: int = 0
-    ) -> list[Received]:
+    def consume(self, address: str, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> list[Received]:
         consumer = confluent_kafka.Consumer(
-            {"bootstrap.servers": address, "group.id": "unused", "enable.auto.commit": False, "check.crcs": True}
+            {
+                "bootstrap.servers": address,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "check.crcs": True,
+                "log_level": 0,
+            }
         )
         try:
             consumer.assign([confluent_kafka.TopicPartition(topic, partition, offset)])
@@ -189,9 +192,7 @@ class KafkaPython:
         finally:
             producer.close()
 
-    def consume(
-        self, address: str, topic: str, count: int, *, partition: int = 0, offset: int = 0
-    ) -> list[Received]:
+    def consume(self, address: str, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> list[Received]:
         consumer = kafka.KafkaConsumer(
             bootstrap_servers=address, check_crcs=True, consumer_timeout_ms=int(SECONDS * 1000)
         )
@@ -256,9 +257,7 @@ class Aiokafka:
 
         return asyncio.run(run())
 
-    def consume(
-        self, address: str, topic: str, count: int, *, partition: int = 0, offset: int = 0
-    ) -> list[Received]:
+    def consume(self, address: str, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> list[Received]:
         async def run() -> list[Received]:
             async with aiokafka.AIOKafkaConsumer(bootstrap_servers=address, check_crcs=True) as consumer:
                 place = aiokafka.TopicPartition(topic, partition)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import socket
 import subprocess
@@ -23,9 +24,17 @@ class BrokerFailed(AssertionError):
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A free port below the range that the kernel gives to outgoing connections.
+
+    In that range a client that keeps trying to reach a broker that is down can end up connected to itself, and the
+    broker then finds its port taken.
+    """
+    first_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for port in random.SystemRandom().sample(range(10_000, max(first_outgoing, 12_000)), 500):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+    raise BrokerFailed("no free port found")
 
 
 class BrokerProcess(ABC):
@@ -73,19 +82,15 @@ class BrokerProcess(ABC):
     def _find_address(self) -> str | None:
         """Where this run listens, as soon as that is known."""
 
-    def _prepare(self) -> None:
-        """What must happen once before a start."""
+    def _prepare(self) -> None:  # noqa: B027 - most brokers need nothing
+        """What must happen before a start."""
 
     def start(self) -> None:
         """Starts the process and returns when it answers a Metadata request."""
         if self.running:
             raise BrokerFailed(f"{self.name} already runs")
-        self._prepare()
         started = time.monotonic()
-        with self._file("stdout").open("wb") as out, self._file("stderr").open("ab") as err:
-            self._process = subprocess.Popen(
-                self._command(), stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-            )
+        self._spawn()
         while not self._is_up():
             if self.process.poll() is not None:
                 raise BrokerFailed(f"{self.name} ended with {self.process.returncode} at start\n{self.output()}")
@@ -94,6 +99,19 @@ class BrokerProcess(ABC):
                 raise BrokerFailed(f"{self.name} was not up within {START_SECONDS:g} s\n{self.output()}")
             time.sleep(0.005)
         self.startup_seconds = time.monotonic() - started
+
+    def _spawn(self) -> None:
+        self._prepare()
+        with self._file("stdout").open("wb") as out, self._file("stderr").open("ab") as err:
+            self._process = subprocess.Popen(
+                self._command(), stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+            )
+
+    def start_and_kill(self, seconds: float) -> None:
+        """Starts the process and kills it after a while, whatever it is doing by then."""
+        self._spawn()
+        time.sleep(seconds)
+        self.kill()
 
     def _is_up(self) -> bool:
         found = self._find_address()
