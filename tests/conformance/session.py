@@ -1,11 +1,12 @@
 """Plays one scenario at one version against one broker and keeps the normalised answers."""
 
+import contextlib
 import secrets
 import string
 import struct
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -101,9 +102,18 @@ class Session:
 
     def tell(self, name: str, content: Fields) -> None:
         """Send a request that gets no answer."""
-        flexible = is_flexible(name, self.version)
-        header = request_header(api(name).key, self.version, self.client.next_correlation(), flexible=flexible)
-        self.client.send(frame(header + encode_request(name, self.version, content)))
+        self._send(name, self.version, encode_request(name, self.version, content))
+
+    @contextlib.contextmanager
+    def waiting_for(self, step: str, name: str, content: Fields) -> Iterator[None]:
+        """Record the answer to a request that is under way, on a connection of its own, while the block runs."""
+        other = Session(self.scenario, self.version, self.client.another(), self.tag, self.normaliser, self.time_base)
+        correlation = other._send(name, self.version, encode_request(name, self.version, content))
+        try:
+            yield
+            self.note(step, self._comparable(other._receive(name, self.version, correlation, ANSWER_SECONDS)))
+        finally:
+            other.client.close()
 
     def note(self, step: str, value: Plain) -> None:
         if step in self.answers:
@@ -194,17 +204,28 @@ class Session:
         answer_version: int | None = None,
         seconds: float = ANSWER_SECONDS,
     ) -> Plain:
+        try:
+            correlation = self._send(name, version, body)
+        except OSError:
+            self.client.close()
+            return NoAnswer.CLOSED
+        return self._receive(name, version if answer_version is None else answer_version, correlation, seconds)
+
+    def _send(self, name: str, version: int, body: bytes) -> int:
         correlation = self.client.next_correlation()
         header = request_header(api(name).key, version, correlation, flexible=is_flexible(name, version))
-        raw = self.client.exchange(frame(header + body), seconds)
+        self.client.send(frame(header + body))
+        return correlation
+
+    def _receive(self, name: str, version: int, correlation: int, seconds: float) -> Plain:
+        raw = self.client.receive(seconds)
         if isinstance(raw, NoAnswer):
             return raw
         answered = struct.unpack_from(">i", raw)[0]
         if answered != correlation:
             raise AssertionError(f"{name} v{version}: correlation id {answered} instead of {correlation}")
-        read_as = version if answer_version is None else answer_version
-        head = 5 if is_flexible(name, read_as) and name not in _OLD_ANSWER_HEADER else 4
-        answer = decode_response(name, read_as, raw[head:])
+        head = 5 if is_flexible(name, version) and name not in _OLD_ANSWER_HEADER else 4
+        answer = decode_response(name, version, raw[head:])
         self._learn(name, answer)
         return answer
 

@@ -51,6 +51,9 @@ class WireClient:
     _correlation: int = 0
     _unread: bytearray = field(default_factory=bytearray)
 
+    def another(self) -> "WireClient":
+        return WireClient(self.host, self.port)
+
     def next_correlation(self) -> int:
         self._correlation += 1
         return self._correlation

@@ -58,6 +58,20 @@ def raw_frames(s: Session, version: int) -> None:
 
 
 @scenario("api_versions", versions=[0])
+def frames_in_pieces(s: Session, version: int) -> None:
+    whole = frame(request_header(18, 0, 7, flexible=False))
+    for position in range(len(whole)):
+        s.client.send(whole[position : position + 1])
+    answer = s.client.receive()
+    s.note("byte by byte", len(answer) > 4 if isinstance(answer, bytes) else answer.value)
+    s.client.send(whole + whole[:5])
+    first = s.client.receive()
+    s.client.send(whole[5:])
+    second = s.client.receive()
+    s.note("one and a piece", first == second)
+
+
+@scenario("api_versions", versions=[0])
 def unsupported_versions(s: Session, version: int) -> None:
     for name in APIS_SERVED:
         known = api(name)

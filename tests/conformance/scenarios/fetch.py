@@ -106,6 +106,18 @@ def fetch_readers(s: Session, version: int) -> None:
     s.ask("cluster id of another", "fetch", s.fetch(topic, 0, cluster_id="another-cluster"))
 
 
+@scenario("fetch")
+def fetch_that_waits(s: Session, version: int) -> None:
+    """A record that arrives ends the wait of another connection's fetch."""
+    topic = s.create("a")
+    with s.waiting_for("woken by a record", "fetch", s.fetch(topic, 0, min_bytes=1, max_wait=20_000)):
+        s.fill(topic, s.batch("x"))
+    enough = 2 * len(s.batch("y").encode())
+    with s.waiting_for("woken by the second record", "fetch", s.fetch(topic, 1, min_bytes=enough, max_wait=20_000)):
+        s.fill(topic, s.batch("y"))
+        s.fill(topic, s.batch("z"))
+
+
 @scenario("fetch", versions=range(4, 19))
 def fetch_batches(s: Session, version: int) -> None:
     """What was stored is what is served, at every version."""

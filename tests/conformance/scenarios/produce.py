@@ -75,6 +75,28 @@ def produce_refused_unread(s: Session, version: int) -> None:
     s.ask("log is still empty but for one", "fetch", s.fetch(topic, 0), version=12)
 
 
+@scenario("produce", versions=SERVED)
+def produce_with_too_few_replicas(s: Session, version: int) -> None:
+    topic = s.create("a", configs={"min.insync.replicas": "2"})
+    s.ask("acks all", "produce", s.produce(topic, s.batch("x")))
+    s.ask("acks 1", "produce", s.produce(topic, s.batch("y"), acks=1))
+    s.ask("acks all again", "produce", s.produce(topic, s.batch("z")))
+    s.ask("what a reader sees", "fetch", s.fetch(topic, 0), version=12)
+    latest = {"name": topic.name, "partitions": [{"partition_index": 0, "timestamp": -1}]}
+    s.ask("latest offset", "list_offsets", {"replica_id": -1, "topics": [latest]}, version=7)
+
+
+@scenario("produce", versions=[13])
+def produce_that_swells(s: Session, version: int) -> None:
+    """Small on the wire, large when unpacked."""
+    topic = s.create("a")
+    for megabytes in (8, 64):
+        for codec in range(1, 5):
+            swelling = s.batch("\0" * (megabytes << 20), codec=codec)
+            if len(swelling.encode()) < 1_000_000:
+                s.ask(f"{megabytes} MB by {CODEC_NAMES[codec]}", "produce", s.produce(topic, swelling))
+
+
 @scenario("produce", versions=[13])
 def produce_null_records(s: Session, version: int) -> None:
     s.ask("null records", "produce", s.produce(s.create("a"), None), seconds=2)
