@@ -35,8 +35,9 @@ format: setup  ## let ruff rewrite what it can
 bench: setup  ## Moldau and Apache Kafka under the same load, as ratios
 	@python -m bench $(ARGS)
 
-conformance: setup  ## the same requests to Apache Kafka and to Moldau, answers compared live
-	@python -m tests.conformance $(ARGS)
+conformance: setup  ## the same requests to Apache Kafka and to Moldau, answers compared live; Kafka's own tools
+	@python -m tests.conformance live $(ARGS)
+	@pytest -m live tests
 
 chaos: setup  ## the long run of the crash tests
 	@pytest -m chaos tests/faults $(ARGS)
