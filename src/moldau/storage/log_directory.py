@@ -6,21 +6,46 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from uuid import UUID
 
 from moldau.storage import checkpoints
 from moldau.storage.checkpoints import CorruptFileError, DirectoryProperties
 from moldau.storage.files import DiskSpace, FileSystem
 from moldau.storage.folders import Folder, parse_folder
+from moldau.storage.log import PartitionLog
 from moldau.types.ids import TopicPartition
 
 log = logging.getLogger("moldau.storage.directory")
 
 Offsets = Mapping[TopicPartition, int]
 
+# A directory that Apache Kafka has used holds its controller's log, which is not ours to touch.
+KRAFT_METADATA_TOPIC = "__cluster_metadata"
+
 
 class InconsistentDirectoryError(Exception):
     """The directory belongs to another broker or cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    path: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    log: PartitionLog
+    is_future: bool
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return self.log.topic_partition
+
+    @property
+    def size_bytes(self) -> int:
+        return self.log.size_bytes
 
 
 class OffsetCheckpoint:
@@ -92,6 +117,11 @@ class LogDirectory:
         self.was_clean = False
         """Whether the last broker here stopped in good order."""
         self.loaded = False
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.futures: dict[TopicPartition, PartitionLog] = {}
+        """Copies that will replace a log of another directory."""
+        self.damaged: dict[TopicPartition, Damaged] = {}
+        """Logs that could not be opened."""
         self.recovery_points = OffsetCheckpoint(files, path, checkpoints.RECOVERY_POINTS)
         self.log_start_offsets = OffsetCheckpoint(files, path, checkpoints.LOG_START_OFFSETS)
         self.high_watermarks = OffsetCheckpoint(files, path, checkpoints.HIGH_WATERMARKS)
@@ -146,7 +176,7 @@ class LogDirectory:
             if not self._files.is_directory(os.path.join(self.path, name)):
                 continue
             folder = parse_folder(name)
-            if folder is None:
+            if folder is None or folder.partition.topic == KRAFT_METADATA_TOPIC:
                 log.info("%s holds %s, which is no partition; it is left alone", self.path, name)
             else:
                 found.append(folder)
@@ -155,8 +185,9 @@ class LogDirectory:
     def join(self, name: str) -> str:
         return os.path.join(self.path, name)
 
-    def holds(self, path: str) -> bool:
-        return os.path.dirname(path) == self.path
+    def replicas(self) -> list[Replica]:
+        current = [Replica(each, is_future=False) for each in self.logs.values()]
+        return current + [Replica(each, is_future=True) for each in self.futures.values()]
 
     def forget(self, partitions: Collection[TopicPartition]) -> list[Callable[[], None]]:
         """Writes that take partitions out of the checkpoints: a new log must not get the offsets of an old one."""

@@ -1,0 +1,294 @@
+"""What has to be done with all logs from time to time. The server calls these on its timers; each returns when done and
+lets the event loop breathe between logs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any, TypeAlias
+
+from moldau.config.broker import BrokerConfig
+from moldau.storage.compaction.cleaner import LogCleaner
+from moldau.storage.compaction.runner import JobRunner
+from moldau.storage.errors import LogIOError
+from moldau.storage.files import FileSystem, remove_if_exists
+from moldau.storage.log import PartitionLog
+from moldau.storage.log_directory import LogDirectory, OffsetCheckpoint
+from moldau.storage.retention import Deletion, RetentionPolicy, SegmentAge, plan_deletion
+from moldau.types.ids import TopicPartition
+
+log = logging.getLogger("moldau.storage.duties")
+
+RunBlocking: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
+Chore: TypeAlias = Callable[[], None]
+# About a millisecond of work between two looks at the rest of the broker.
+LOGS_PER_BREATH = 64
+
+
+class LogDuties:
+    def __init__(
+        self,
+        files: FileSystem,
+        config: BrokerConfig,
+        *,
+        run_blocking: RunBlocking,
+        wall_ms: Callable[[], int],
+        new_runner: Callable[[], JobRunner],
+    ) -> None:
+        self.files = files
+        self.config = config
+        """May be replaced while the broker runs."""
+        self.run_blocking = run_blocking
+        self.wall_ms = wall_ms
+        self.directories: list[LogDirectory] = []
+        self.high_watermark: Callable[[TopicPartition], int | None] = lambda _: None
+        """Set by whoever knows it. While it is None for a partition, nothing of that is deleted or cleaned."""
+        self.cleaner = LogCleaner(self, files, run_blocking, new_runner)
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._chores: deque[tuple[LogDirectory, Chore]] = deque()
+        self._doomed: deque[tuple[int, LogDirectory, Chore]] = deque()
+        self._rolled: dict[TopicPartition, PartitionLog] = {}
+
+    # -- looking up ---------------------------------------------------------------------------------------------------
+
+    def get(self, partition: TopicPartition) -> PartitionLog | None:
+        return self._logs.get(partition)
+
+    def logs(self) -> Iterable[PartitionLog]:
+        return self._logs.values()
+
+    def directory_at(self, path: str) -> LogDirectory:
+        return next(directory for directory in self.directories if directory.path == path)
+
+    def directory_of(self, partition_log: PartitionLog) -> LogDirectory:
+        return self.directory_at(os.path.dirname(partition_log.directory))
+
+    def committed_offset(self, partition: TopicPartition) -> int | None:
+        return self.high_watermark(partition)
+
+    def checkpointed_high_watermark(self, partition: TopicPartition) -> int:
+        """Where it stood when it was last written down; 0 if it never was."""
+        found = self._logs.get(partition)
+        return 0 if found is None else self.directory_of(found).high_watermarks.on_disk.get(partition, 0)
+
+    def _all_logs(self) -> Iterator[PartitionLog]:
+        for directory in self.directories:
+            yield from list(directory.logs.values())
+            yield from list(directory.futures.values())
+
+    # -- retention ----------------------------------------------------------------------------------------------------
+
+    async def run_retention(self, now_ms: int) -> int:
+        """Deletes what time, size and log start offset have ruled out. Returns the number of segments."""
+        deleted = 0
+        for count, partition_log in enumerate(list(self._logs.values())):
+            if count % LOGS_PER_BREATH == LOGS_PER_BREATH - 1:
+                await asyncio.sleep(0)
+            deleted += self._apply_retention(partition_log, now_ms)
+        return deleted
+
+    def _apply_retention(self, partition_log: PartitionLog, now_ms: int) -> int:
+        partition = partition_log.topic_partition
+        committed = self.high_watermark(partition)
+        if committed is None or partition_log.failed or self.cleaner.is_cleaning(partition):
+            return 0
+        if self._logs.get(partition) is not partition_log or partition_log.staged:
+            return 0
+        self.schedule_deletions(partition_log)  # what DeleteRecords and truncation have left
+        try:
+            deletion = self._plan_deletion(partition_log, committed, now_ms)
+            if deletion is None or not deletion.doomed:
+                return 0
+            for doomed in deletion.doomed:
+                log.info("deleting segment %d of %s: %s", doomed.base_offset, partition, doomed.reason.value)
+            bases = {doomed.base_offset for doomed in deletion.doomed}
+            partition_log.remove_segments([each for each in partition_log.segments if each.base_offset in bases])
+        except (OSError, LogIOError) as error:
+            self.io_failed(partition_log, error)
+            return 0
+        self.schedule_deletions(partition_log)
+        return len(deletion.doomed)
+
+    def _plan_deletion(self, partition_log: PartitionLog, committed: int, now_ms: int) -> Deletion | None:
+        config, segments = partition_log.config, partition_log.segments
+        policy = RetentionPolicy(config.deletes, config.retention_ms, config.retention_bytes)
+        first = segments.first
+        following = segments.after(first)
+        below_start = following is not None and following.base_offset <= partition_log.log_start_offset
+        expired = policy.deletes and 0 <= policy.retention_ms < now_ms - first.largest_timestamp()
+        too_large = policy.deletes and 0 <= policy.retention_bytes < partition_log.size_bytes
+        if not (below_start or expired or too_large):
+            return None  # the usual case, without a look at the other segments
+        return plan_deletion(
+            [SegmentAge(each.base_offset, each.size, each.largest_timestamp()) for each in segments],
+            policy,
+            log_start_offset=partition_log.log_start_offset,
+            log_end_offset=partition_log.log_end_offset,
+            high_watermark=committed,
+            now_ms=now_ms,
+        )
+
+    # -- deletion of files --------------------------------------------------------------------------------------------
+
+    def schedule_deletions(self, partition_log: PartitionLog) -> None:
+        paths = partition_log.take_deleted()
+        if paths:
+            due = self.wall_ms() + partition_log.config.file_delete_delay_ms
+            self._doom(due, self.directory_of(partition_log), lambda: self._remove_files(paths))
+
+    def schedule_folder_deletion(self, path: str) -> None:
+        due = self.wall_ms() + int(str(self.config.topic_defaults["file.delete.delay.ms"]))
+        self._doom(due, self.directory_at(os.path.dirname(path)), lambda: self._remove_folder(path))
+
+    def _doom(self, due_ms: int, directory: LogDirectory, chore: Chore) -> None:
+        self._doomed.append((due_ms, directory, chore))
+
+    def add_chore(self, directory: LogDirectory, chore: Chore) -> None:
+        """Something that blocks and can wait for the next `delete_due`."""
+        self._chores.append((directory, chore))
+
+    async def delete_due(self, now_ms: int) -> int:
+        """Removes files and folders whose delay is over, after other small work. Returns their number."""
+        while self._chores:
+            await self._do(*self._chores.popleft())
+        waiting, self._doomed = self._doomed, deque()
+        done = 0
+        for due_ms, directory, chore in waiting:
+            if due_ms > now_ms:
+                self._doomed.append((due_ms, directory, chore))
+            else:
+                await self._do(directory, chore)
+                done += 1
+        return done
+
+    async def _do(self, directory: LogDirectory, chore: Chore) -> None:
+        if directory.offline:
+            return
+        try:
+            await self.run_blocking(chore)
+        except OSError as error:
+            self.fail_directory(directory, error)
+
+    def _remove_files(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            remove_if_exists(self.files, path)
+
+    def _remove_folder(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            for name in self.files.list(path):
+                remove_if_exists(self.files, os.path.join(path, name))
+            self.files.remove_directory(path)
+            log.info("deleted %s", path)
+
+    # -- flushing -----------------------------------------------------------------------------------------------------
+
+    def note_rolled(self, partition_log: PartitionLog) -> None:
+        """A segment was completed: `flush_rolled` brings it to disk."""
+        self._rolled[partition_log.topic_partition] = partition_log
+
+    async def flush_rolled(self) -> None:
+        rolled, self._rolled = self._rolled, {}
+        for partition_log in rolled.values():
+            await self.flush(partition_log, partition_log.segments.active.base_offset)
+
+    async def flush_due(self, now_ms: int) -> int:
+        """Flushes logs whose `flush.ms` is over. Returns their number."""
+        flushed = 0
+        for count, partition_log in enumerate(list(self._all_logs())):
+            if count % LOGS_PER_BREATH == LOGS_PER_BREATH - 1:
+                await asyncio.sleep(0)
+            unflushed = partition_log.log_end_offset > partition_log.recovery_point
+            if unflushed and now_ms - partition_log.last_flush_ms >= partition_log.config.flush_ms:
+                await self.flush(partition_log)
+                flushed += 1
+        return flushed
+
+    async def flush(self, partition_log: PartitionLog, up_to: int | None = None) -> None:
+        """Brings a log to disk up to an offset, without blocking. A failure takes its directory offline."""
+        directory = self.directory_of(partition_log)
+        if directory.offline or partition_log.failed:
+            return
+        try:
+            work = partition_log.flush_work(up_to)
+            await self.run_blocking(work)
+            partition_log.flushed(work.up_to)
+        except (OSError, LogIOError) as error:
+            partition = partition_log.topic_partition
+            if partition_log in (directory.logs.get(partition), directory.futures.get(partition)):
+                self.fail_directory(directory, error)  # else it was deleted meanwhile
+
+    # -- checkpoints --------------------------------------------------------------------------------------------------
+
+    async def checkpoint_recovery_points(self) -> None:
+        await self._checkpoint(self._recovery_points)
+
+    async def checkpoint_start_offsets(self) -> None:
+        await self._checkpoint(self._start_offsets)
+
+    async def checkpoint_high_watermarks(self) -> None:
+        await self._checkpoint(self._high_watermarks)
+
+    def checkpoint_writers(self, directory: LogDirectory) -> list[Chore]:
+        return [
+            self._recovery_points(directory),
+            self._start_offsets(directory),
+            self._high_watermarks(directory),
+        ]
+
+    async def _checkpoint(self, writer_of: Callable[[LogDirectory], Chore]) -> None:
+        for directory in self.directories:
+            if not directory.offline:
+                await self._do(directory, writer_of(directory))
+
+    def _recovery_points(self, directory: LogDirectory) -> Chore:
+        points = {partition: each.recovery_point for partition, each in directory.logs.items()}
+        return directory.recovery_points.writer(_of_damaged(directory, directory.recovery_points) | points)
+
+    def _start_offsets(self, directory: LogDirectory) -> Chore:
+        """Only where the log begins within a segment: elsewhere the segment's name says it."""
+        starts = {
+            partition: each.log_start_offset
+            for partition, each in directory.logs.items()
+            if each.log_start_offset > each.segments.first.base_offset
+        }
+        return directory.log_start_offsets.writer(_of_damaged(directory, directory.log_start_offsets) | starts)
+
+    def _high_watermarks(self, directory: LogDirectory) -> Chore:
+        """A partition that nobody asked for yet keeps the mark of the last run."""
+        marks = _of_damaged(directory, directory.high_watermarks)
+        for partition in directory.logs:
+            mark = self.high_watermark(partition)
+            if mark is None:
+                mark = directory.high_watermarks.on_disk.get(partition)
+            if mark is not None:
+                marks[partition] = mark
+        return directory.high_watermarks.writer(marks)
+
+    # -- the rest -----------------------------------------------------------------------------------------------------
+
+    async def clean_due(self, now_ms: int) -> int:
+        """Compacts what is due. Returns the number of logs; a call while another one runs does nothing."""
+        return await self.cleaner.clean_due(now_ms)
+
+    async def expire_producers(self, now_ms: int) -> None:
+        for count, partition_log in enumerate(list(self._all_logs())):
+            if count % LOGS_PER_BREATH == LOGS_PER_BREATH - 1:
+                await asyncio.sleep(0)
+            partition_log.producers.remove_expired(now_ms)
+
+    # -- for the manager ----------------------------------------------------------------------------------------------
+
+    def io_failed(self, partition_log: PartitionLog, error: Exception) -> None:
+        raise NotImplementedError
+
+    def fail_directory(self, directory: LogDirectory, error: Exception) -> None:
+        raise NotImplementedError
+
+
+def _of_damaged(directory: LogDirectory, checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:
+    """What is known of logs that are out of service must be known when somebody has repaired them."""
+    return {partition: offset for partition, offset in checkpoint.on_disk.items() if partition in directory.damaged}

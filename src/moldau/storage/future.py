@@ -1,0 +1,202 @@
+"""Moving a replica to another log directory of the same broker, as AlterReplicaLogDirs asks.
+
+A copy grows in `<topic>-<partition>.<id>-future` beside the log in service until it has all of it and is synced. Then,
+between two turns of the event loop, it gets the log's name and the old log becomes `-delete`. A crash in between leaves
+the partition in both directories with the same records; the next start keeps the longer one. A start also takes up
+copies that were not finished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from moldau.storage.checkpoints import write_topic_id
+from moldau.storage.errors import LogIOError
+from moldau.storage.files import read_fully
+from moldau.storage.folders import Mark, folder_name, marked_name
+from moldau.storage.log import PartitionLog
+from moldau.storage.log_directory import LogDirectory
+from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from moldau.storage.manager import LogManager
+
+log = logging.getLogger("moldau.storage.future")
+
+# Small, since a chunk of tiny batches is taken apart on the event loop.
+CHUNK_BYTES = 128 * 1024
+PAUSE_SECONDS = 0.05
+
+
+class FutureLogs:
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+        self._moves: dict[TopicPartition, asyncio.Task[None]] = {}
+
+    def get(self, partition: TopicPartition) -> PartitionLog | None:
+        return next((d.futures[partition] for d in self._manager.directories if partition in d.futures), None)
+
+    # -- asking -------------------------------------------------------------------------------------------------------
+
+    async def move(self, partition: TopicPartition, path: str) -> None:
+        """Begins to move a partition and returns. Raises KafkaError with the code of the answer."""
+        manager = self._manager
+        target = next((directory for directory in manager.directories if directory.path == path), None)
+        if target is None:
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config.")
+        if target.offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
+        current = manager.get(partition)
+        if current is None:
+            if manager.damage_of(partition) is None:
+                manager.prefer_directory(partition, path)
+                raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"Local replica is not available for {partition}")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} is offline")
+        if partition in target.futures:
+            return
+        await self.stop(partition)
+        if partition in target.logs or manager.get(partition) is not current:
+            return
+        try:
+            copy = await manager.run_blocking(lambda: self._create(target, current))
+        except (OSError, LogIOError) as error:
+            manager.fail_directory(target, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        target.futures[partition] = copy
+        self._begin(partition)
+
+    def _create(self, target: LogDirectory, current: PartitionLog) -> PartitionLog:
+        manager, partition = self._manager, current.topic_partition
+        path = target.join(marked_name(partition, manager.new_uuid(), Mark.FUTURE))
+        manager.files.make_directory(path)
+        topic_id = manager.topic_id(partition)
+        if topic_id is not None:
+            write_topic_id(manager.files, path, topic_id)
+        manager.files.sync_directory(target.path)
+        return manager.opener().open(target, path, partition, current.config, is_new=True)
+
+    def _begin(self, partition: TopicPartition) -> None:
+        self._moves[partition] = asyncio.get_running_loop().create_task(self._move(partition))
+
+    # -- copying ------------------------------------------------------------------------------------------------------
+
+    async def _move(self, partition: TopicPartition) -> None:
+        try:
+            while True:
+                if await self._copy_and_replace(partition):
+                    return
+                await asyncio.sleep(PAUSE_SECONDS)
+        except (OSError, LogIOError) as error:
+            found = self.get(partition)
+            if found is not None:
+                self._manager.io_failed(found, error)
+        except KafkaError:
+            log.exception("moving %s failed", partition)
+        finally:
+            self._moves.pop(partition, None)
+
+    async def _copy_and_replace(self, partition: TopicPartition) -> bool:
+        """True when there is nothing left to do."""
+        manager = self._manager
+        while True:
+            current, copy = manager.get(partition), self.get(partition)
+            if current is None or copy is None:
+                return True
+            if not await self._copy_some(current, copy):
+                break
+        await manager.run_blocking(work := copy.flush_work())
+        copy.flushed(work.up_to)
+        await manager.cleaner.pause(partition)
+        try:
+            if manager.get(partition) is not current or self.get(partition) is not copy:
+                return True
+            if current.staged or copy.log_end_offset != current.log_end_offset:
+                return False
+            self._replace(current, copy)
+            return True
+        finally:
+            manager.cleaner.resume(partition)
+
+    async def _copy_some(self, current: PartitionLog, copy: PartitionLog) -> bool:
+        """False if there is nothing to copy."""
+        if copy.log_end_offset < current.log_start_offset:
+            copy.truncate_fully_and_start_at(current.log_start_offset)
+        elif copy.log_end_offset > current.log_end_offset:
+            copy.truncate_to(current.log_end_offset)
+        found = current.read(copy.log_end_offset, CHUNK_BYTES, current.log_end_offset)
+        if not found.length:
+            return False
+        found.file.acquire()
+        try:
+            descriptor = found.file.fileno
+            data = await self._manager.run_blocking(
+                lambda: read_fully(self._manager.files, descriptor, found.length, found.position)
+            )
+        finally:
+            found.file.release()
+        if self.get(copy.topic_partition) is copy and copy.log_end_offset <= current.log_end_offset:
+            copy.append_as_follower(data)
+        return True
+
+    def _replace(self, current: PartitionLog, copy: PartitionLog) -> None:
+        manager, partition = self._manager, current.topic_partition
+        target, source = manager.directory_of(copy), manager.directory_of(current)
+        copy.advance_log_start(current.log_start_offset)
+        path = target.join(folder_name(partition))
+        manager.files.rename(copy.directory, path)
+        copy.moved_to(path)
+        del target.futures[partition]
+        topic_id = manager.topic_id(partition)
+        cleaned = source.cleaned_offsets.on_disk.get(partition)
+        manager.retire(current, Mark.DELETE)
+        manager.register(target, copy, topic_id)
+        manager.add_chore(target, lambda: manager.files.sync_directory(target.path))
+        if cleaned is not None:
+            manager.add_chore(target, target.cleaned_offsets.setter(partition, cleaned))
+        log.info("%s moved from %s to %s", partition, source.path, target.path)
+        manager.log_replaced(partition, copy)
+
+    # -- start and end ------------------------------------------------------------------------------------------------
+
+    async def take_up(self) -> None:
+        """After loading: goes on with copies that were begun. A copy without a log was finished but for its name."""
+        manager = self._manager
+        complete = not any(directory.offline for directory in manager.directories)
+        for directory in manager.directories:
+            for partition, copy in list(directory.futures.items()):
+                if manager.get(partition) is not None:
+                    self._begin(partition)
+                elif complete and manager.damage_of(partition) is None:
+                    path = directory.join(folder_name(partition))
+                    manager.files.rename(copy.directory, path)
+                    copy.moved_to(path)
+                    del directory.futures[partition]
+                    manager.register(directory, copy, manager.read_topic_id(copy))
+                    log.warning("%s was being moved; %s is all that is left of it", partition, path)
+
+    def cancel(self, partition: TopicPartition) -> None:
+        """The partition is gone: so is its copy."""
+        task = self._moves.pop(partition, None)
+        if task is not None:
+            task.cancel()
+        for directory in self._manager.directories:
+            copy = directory.futures.pop(partition, None)
+            if copy is not None and not directory.offline:
+                copy.close(clean=False)
+                self._manager.rename_folder(copy.directory, partition, Mark.DELETE)
+
+    async def stop(self, partition: TopicPartition) -> None:
+        """Ends a move that was begun to another directory."""
+        task = self._moves.get(partition)
+        self.cancel(partition)
+        if task is not None:
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def close(self) -> None:
+        tasks = list(self._moves.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

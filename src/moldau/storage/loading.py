@@ -1,0 +1,188 @@
+"""Opening every log of a log directory at start: in threads, with what is foreign or damaged set aside."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+from uuid import UUID
+
+from moldau.config.topic import TopicConfig
+from moldau.storage.checkpoints import CorruptFileError, read_topic_id
+from moldau.storage.errors import CorruptLogError, LogIOError
+from moldau.storage.files import FileSystem
+from moldau.storage.folders import Folder, Mark, marked_name
+from moldau.storage.log import PartitionLog
+from moldau.storage.log_directory import Damaged, LogDirectory
+from moldau.types.ids import TopicPartition
+
+log = logging.getLogger("moldau.storage.loading")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgress:
+    directory: str
+    logs_loaded: int
+    logs: int
+    partition: TopicPartition
+    bytes_checked: int
+    """Of this partition, while its recovery runs."""
+    bytes_to_check: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRules:
+    topic_config: Callable[[str], TopicConfig]
+    is_known: Callable[[TopicPartition, UUID | None], bool]
+    """Whether the cluster has this partition of this topic (None: a folder that does not tell its topic's id)."""
+    on_progress: Callable[[LoadProgress], None]
+    """Also called from other threads."""
+
+
+@dataclass(slots=True)
+class LoadedDirectory:
+    logs: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
+    futures: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
+    topic_ids: dict[TopicPartition, UUID | None] = field(default_factory=dict)
+    damaged: dict[TopicPartition, Damaged] = field(default_factory=dict)
+    doomed: list[str] = field(default_factory=list)
+    """Folders whose deletion was interrupted."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogOpener:
+    """How this broker opens a log; all of it blocks."""
+
+    files: FileSystem
+    wall_ms: Callable[[], int]
+    new_uuid: Callable[[], UUID]
+    jitter: Callable[[int], int]
+    producer_expiry_ms: int
+
+    def open(
+        self,
+        directory: LogDirectory,
+        path: str,
+        partition: TopicPartition,
+        config: TopicConfig,
+        *,
+        is_new: bool = False,
+        is_future: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> PartitionLog:
+        starts, points = directory.log_start_offsets.on_disk, directory.recovery_points.on_disk
+        if is_new or is_future:  # the checkpoints speak of the log in service
+            starts = points = {}
+        return PartitionLog.open(
+            self.files,
+            path,
+            partition,
+            config,
+            log_start_offset=starts.get(partition, 0),
+            recovery_point=points.get(partition, 0),
+            clean_shutdown=directory.was_clean and not is_new,
+            wall_ms=self.wall_ms,
+            producer_expiry_ms=self.producer_expiry_ms,
+            jitter=self.jitter,
+            progress=progress,
+        )
+
+
+async def in_lanes(items: Iterable[T], action: Callable[[T], Awaitable[None]], lanes: int) -> None:
+    """Does something with each item, a few at a time. Raises the first error when none is in the works any more."""
+    waiting = iter(items)
+
+    async def lane() -> None:
+        for item in waiting:
+            await action(item)
+
+    ended = await asyncio.gather(*(lane() for _ in range(lanes)), return_exceptions=True)
+    for error in ended:
+        if error is not None:
+            raise error
+
+
+class DirectoryLoader:
+    def __init__(
+        self,
+        directory: LogDirectory,
+        opener: LogOpener,
+        rules: LoadRules,
+        run_blocking: Callable[[Callable[[], None]], Awaitable[None]],
+        threads: int,
+    ) -> None:
+        self._directory = directory
+        self._opener = opener
+        self._rules = rules
+        self._run_blocking = run_blocking
+        self._threads = threads
+        self._found = LoadedDirectory()
+        self._loaded = 0
+        self._total = 0
+
+    async def load(self, folders: list[Folder]) -> LoadedDirectory:
+        """Raises OSError or LogIOError if the disk fails; a log that is only damaged does not stop the others."""
+        self._total = len(folders)
+        if folders and not self._directory.was_clean:
+            log.info("recovering %d logs in %s, which was not left in good order", len(folders), self._directory.path)
+
+        async def load_one(folder: Folder) -> None:
+            await self._run_blocking(lambda: self._load_one(folder))
+            self._loaded += 1
+            self._report(folder.partition, 0, 0)
+
+        await in_lanes(folders, load_one, self._threads)
+        return self._found
+
+    def _load_one(self, folder: Folder) -> None:
+        path, partition = self._directory.join(folder.name), folder.partition
+        try:
+            if folder.mark is Mark.DELETE:
+                self._found.doomed.append(path)
+            elif folder.mark is Mark.STRAY:
+                log.warning("%s is a stray partition; remove it if nobody misses its data", path)
+            else:
+                self._open(folder, path)
+        except (CorruptLogError, CorruptFileError) as error:
+            log.error("%s stays offline: %s", partition, error)
+            self._found.damaged[partition] = Damaged(path, str(error))
+
+    def _open(self, folder: Folder, path: str) -> None:
+        partition = folder.partition
+        topic_id = read_topic_id(self._opener.files, path)
+        if not self._rules.is_known(partition, topic_id):
+            self._set_aside(partition, path)
+            return
+        opened = self._opener.open(
+            self._directory,
+            path,
+            partition,
+            self._rules.topic_config(partition.topic),
+            is_future=folder.mark is Mark.FUTURE,
+            progress=lambda done, total: self._report(partition, done, total),
+        )
+        if opened.recovery.cut is not None:
+            log.warning("%s", opened.recovery.cut)
+        if folder.mark is Mark.FUTURE:
+            self._found.futures[partition] = opened
+        else:
+            self._found.logs[partition] = opened
+            self._found.topic_ids[partition] = topic_id
+
+    def _set_aside(self, partition: TopicPartition, path: str) -> None:
+        target = self._directory.join(marked_name(partition, self._opener.new_uuid(), Mark.STRAY))
+        log.warning("%s belongs to no topic of this cluster and is set aside as %s", path, target)
+        try:
+            self._opener.files.rename(path, target)
+            self._opener.files.sync_directory(self._directory.path)
+        except OSError as error:
+            raise LogIOError(path, error) from error
+
+    def _report(self, partition: TopicPartition, checked: int, to_check: int) -> None:
+        self._rules.on_progress(
+            LoadProgress(self._directory.path, self._loaded, self._total, partition, checked, to_check)
+        )

@@ -1,0 +1,210 @@
+"""The logs of a broker by partition: which there are, how one is made, how one goes."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from moldau.config.broker import BrokerConfig
+from moldau.config.topic import TopicConfig
+from moldau.storage.checkpoints import read_topic_id, write_topic_id
+from moldau.storage.compaction.runner import JobRunner
+from moldau.storage.duties import LogDuties, RunBlocking
+from moldau.storage.errors import LogIOError
+from moldau.storage.files import FileSystem
+from moldau.storage.folders import Mark, folder_name, marked_name
+from moldau.storage.loading import LogOpener
+from moldau.storage.log import PartitionLog
+from moldau.storage.log_directory import Damaged, LogDirectory
+from moldau.types.ids import TopicPartition
+
+log = logging.getLogger("moldau.storage.registry")
+
+# New logs that are made in one go in a thread.
+LOGS_PER_LOT = 32
+
+
+@dataclass(frozen=True, slots=True)
+class NewLog:
+    partition: TopicPartition
+    topic_id: UUID
+    config: TopicConfig
+
+
+class LogRegistry(LogDuties):
+    def __init__(
+        self,
+        files: FileSystem,
+        config: BrokerConfig,
+        *,
+        run_blocking: RunBlocking,
+        wall_ms: Callable[[], int],
+        new_uuid: Callable[[], UUID],
+        jitter: Callable[[int], int],
+        new_runner: Callable[[], JobRunner],
+    ) -> None:
+        super().__init__(files, config, run_blocking=run_blocking, wall_ms=wall_ms, new_runner=new_runner)
+        self.new_uuid = new_uuid
+        self._jitter = jitter
+        self._topic_ids: dict[TopicPartition, UUID | None] = {}
+        self._preferred: dict[TopicPartition, str] = {}
+
+    def opener(self) -> LogOpener:
+        return LogOpener(self.files, self.wall_ms, self.new_uuid, self._jitter, self.config.producer_id_expiration_ms)
+
+    def damage_of(self, partition: TopicPartition) -> str | None:
+        """Why the partition's log could not be opened at start."""
+        damaged = self._find_damaged(partition)
+        return None if damaged is None else damaged.problem
+
+    def _find_damaged(self, partition: TopicPartition) -> Damaged | None:
+        return next((each.damaged[partition] for each in self.directories if partition in each.damaged), None)
+
+    def topic_id(self, partition: TopicPartition) -> UUID | None:
+        return self._topic_ids.get(partition)
+
+    def read_topic_id(self, found: PartitionLog) -> UUID | None:
+        return read_topic_id(self.files, found.directory)
+
+    async def prepare(self, new: Iterable[NewLog]) -> None:
+        """Makes the logs of new partitions without blocking the loop; `get_or_create` finds them done."""
+        lots: dict[str, list[NewLog]] = {}
+        for each in new:
+            if each.partition not in self._logs and self._find_damaged(each.partition) is None:
+                directory = self._choose_directory(each.partition, lots)
+                lots.setdefault(directory.path, []).append(each)
+        for path, lot in lots.items():
+            directory = self.directory_at(path)
+            for start in range(0, len(lot), LOGS_PER_LOT):
+                await self._create_lot(directory, lot[start : start + LOGS_PER_LOT])
+
+    async def _create_lot(self, directory: LogDirectory, lot: Sequence[NewLog]) -> None:
+        try:
+            created = await self.run_blocking(self._creation(directory, lot))
+        except (OSError, LogIOError) as error:
+            self.fail_directory(directory, error)
+            return
+        for new, made in zip(lot, created, strict=True):
+            if new.partition in self._logs or directory.offline:
+                made.close(clean=False)
+            else:
+                self.register(directory, made, new.topic_id)
+
+    def get_or_create(
+        self, partition: TopicPartition, topic_id: UUID, config: TopicConfig, *, is_new: bool = False
+    ) -> PartitionLog:
+        """The log of a partition; blocks for a few syncs if it has to be made. Raises LogIOError where it is offline.
+
+        A log that is not new is not made while a directory is offline: it may lie there.
+        """
+        found = self._logs.get(partition)
+        if found is not None and self._topic_ids.get(partition) not in (topic_id, None):
+            log.warning("%s holds data of another topic of that name and is set aside", found.directory)
+            self.delete(partition, Mark.STRAY)
+            found, is_new = None, True
+        damaged = self._find_damaged(partition)
+        if damaged is not None:
+            raise LogIOError(damaged.path, damaged.problem)
+        if found is None:
+            found = self._create_here(NewLog(partition, topic_id, config), is_new=is_new)
+        elif self._topic_ids.get(partition) is None:
+            write_topic_id(self.files, found.directory, topic_id)
+            self._topic_ids[partition] = topic_id
+        if found.config is not config:
+            found.config = config
+        return found
+
+    def _create_here(self, new: NewLog, *, is_new: bool) -> PartitionLog:
+        offline = [directory.path for directory in self.directories if directory.offline]
+        if offline and not is_new:
+            reason = f"Can not create log for {new.partition} because log directories {','.join(offline)} are offline"
+            raise LogIOError(offline[0], reason)
+        directory = self._choose_directory(new.partition, {})
+        try:
+            [created] = self._creation(directory, [new])()
+        except (OSError, LogIOError) as error:
+            self.fail_directory(directory, error)
+            raise LogIOError(directory.path, error) from error
+        self.register(directory, created, new.topic_id)
+        return created
+
+    def _creation(self, directory: LogDirectory, lot: Sequence[NewLog]) -> Callable[[], list[PartitionLog]]:
+        """Everything about a new log is on disk before it is used, so that no flush has to think of it."""
+        opener, forget = self.opener(), directory.forget([new.partition for new in lot])
+
+        def create() -> list[PartitionLog]:
+            for write in forget:
+                write()
+            paths = [directory.join(folder_name(new.partition)) for new in lot]
+            for new, path in zip(lot, paths, strict=True):
+                self.files.make_directory(path)
+                write_topic_id(self.files, path, new.topic_id)
+            self.files.sync_directory(directory.path)
+            return [
+                opener.open(directory, path, new.partition, new.config, is_new=True)
+                for new, path in zip(lot, paths, strict=True)
+            ]
+
+        return create
+
+    def _choose_directory(self, partition: TopicPartition, lots: Mapping[str, Sequence[NewLog]]) -> LogDirectory:
+        """The directory the log was asked into, else the one with the fewest logs."""
+        live = [directory for directory in self.directories if not directory.offline]
+        if not live:
+            raise LogIOError(folder_name(partition), "no log directory is online")
+        preferred = self._preferred.pop(partition, None)
+        wanted = [directory for directory in live if directory.path == preferred]
+        if wanted:
+            return wanted[0]
+        return min(live, key=lambda each: len(each.logs) + len(each.futures) + len(lots.get(each.path, ())))
+
+    def prefer_directory(self, partition: TopicPartition, path: str) -> None:
+        """Where the log of this partition shall be made when it comes."""
+        self._preferred[partition] = path
+
+    def register(self, directory: LogDirectory, registered: PartitionLog, topic_id: UUID | None) -> None:
+        partition = registered.topic_partition
+        self._logs[partition] = directory.logs[partition] = registered
+        self._topic_ids[partition] = topic_id
+
+    def delete(self, partition: TopicPartition, mark: Mark = Mark.DELETE) -> None:
+        """Takes a log out of service at once; its files leave the disk after `file.delete.delay.ms`."""
+        self.cleaner.cancel(partition)
+        self._preferred.pop(partition, None)
+        self._topic_ids.pop(partition, None)
+        gone = self._logs.pop(partition, None)
+        if gone is not None:
+            self.retire(gone, mark)
+        for directory in self.directories:
+            damaged = directory.damaged.pop(partition, None)
+            if damaged is not None:
+                self.rename_folder(damaged.path, partition, mark)
+
+    def retire(self, retired: PartitionLog, mark: Mark) -> None:
+        """Takes a log out of service and its folder out of the way. Who still reads from it is not disturbed."""
+        partition = retired.topic_partition
+        retired.close(clean=False)
+        self.directory_of(retired).logs.pop(partition, None)
+        if self._logs.get(partition) is retired:
+            del self._logs[partition]
+        path = self.rename_folder(retired.directory, partition, mark)
+        if path is not None:
+            retired.moved_to(path)
+
+    def rename_folder(self, path: str, partition: TopicPartition, mark: Mark) -> str | None:
+        directory = self.directory_at(os.path.dirname(path))
+        target = directory.join(marked_name(partition, self.new_uuid(), mark))
+        try:
+            self.files.rename(path, target)
+        except OSError as error:
+            self.fail_directory(directory, error)
+            return None
+        self.add_chore(directory, lambda: self.files.sync_directory(directory.path))
+        for write in directory.forget([partition]):
+            self.add_chore(directory, write)
+        if mark is Mark.DELETE:
+            self.schedule_folder_deletion(target)
+        return target
