@@ -36,11 +36,13 @@ class AppendQueue:
         call_soon: Callable[[Callable[[], None]], object],
         run_blocking: RunBlocking,
         io_failed: Callable[[PartitionLog, Exception], None],
+        rolled: Callable[[PartitionLog], None],
         gate: AnswerGate,
     ) -> None:
         self._call_soon = call_soon
         self._run_blocking = run_blocking
         self._io_failed = io_failed
+        self._rolled = rolled
         self._gate = gate
         self._staged: dict[Partition, list[Append]] = {}
         self._scheduled = False
@@ -79,7 +81,8 @@ class AppendQueue:
             fail(appends)
             return
         try:
-            partition_log.commit()
+            if partition_log.commit().rolled:
+                self._rolled(partition_log)
         except LogIOError as error:
             fail(appends)
             self._io_failed(partition_log, error)

@@ -4,7 +4,7 @@ of an API.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from moldau.config.broker import BrokerConfig
@@ -23,7 +23,6 @@ from moldau.server.partition_table import PartitionTable
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.producing import Produce
 from moldau.server.registry import Api
-from moldau.storage.log import PartitionLog
 from moldau.storage.manager import LogManager
 from moldau.types.errors import ErrorCode
 from moldau.wire.codec import Encoded
@@ -55,7 +54,7 @@ class Broker:
         metrics: Metrics,
         fetch_sessions: FetchSessions,
         wall_ms: Callable[[], int],
-        storage_failed: Callable[[PartitionLog | None, Exception], None],
+        apis: Mapping[int, Api],
     ) -> None:
         self.config = config
         self.node_id = config.node_id
@@ -70,10 +69,9 @@ class Broker:
         self.producer_ids = ProducerIds(controller)
         self.authorizer: Authorizer = AllowAll()
         self.quotas: QuotaManager = Unlimited()
-        self.apis: dict[int, Api] = {}
+        self.apis = apis
         #: Topics as Metadata writes them, by name and version; valid for this very TopicImage.
         self.metadata_cache: dict[tuple[str, int], tuple[TopicImage, Encoded]] = {}
-        self._storage_failed = storage_failed
         self._produce_requests: dict[int, Counter] = {}
         self.bytes_in = metrics.counter(SERVER, "BrokerTopicMetrics", "BytesInPerSec")
         self.bytes_out = metrics.counter(SERVER, "BrokerTopicMetrics", "BytesOutPerSec")
@@ -84,6 +82,10 @@ class Broker:
     @property
     def image(self) -> ClusterImage:
         return self.images.image
+
+    @property
+    def has_failed_directories(self) -> bool:
+        return any(directory.offline for directory in self.logs.directories)
 
     # --- who is who ---
 
@@ -125,7 +127,9 @@ class Broker:
     # --- faults ---
 
     def storage_failed(self, partition: Partition | None, error: Exception) -> None:
-        self._storage_failed(partition.log if partition is not None else None, error)
+        """A read failed: the log's folder goes offline, with all that is in it."""
+        if partition is not None and partition.log is not None:
+            self.logs.io_failed(partition.log, error)
 
     # --- metrics ---
 

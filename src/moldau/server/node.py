@@ -11,21 +11,23 @@ import logging
 import os
 import random
 import signal
+import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from moldau.config.broker import BrokerConfig
 from moldau.config.topic import TopicConfig
-from moldau.metadata.codec import BrokerEntry, Listener
+from moldau.metadata.codec import BadEntryError, BrokerEntry, Listener
 from moldau.metadata.controller.brokers import form_cluster, register_broker
 from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER
 from moldau.metadata.controller.partitions import raise_leader_epochs
-from moldau.metadata.image import TopicImage
+from moldau.metadata.image import ClusterImage, TopicImage
 from moldau.metadata.local import LocalStore
 from moldau.metadata.publisher import ImageHolder
+from moldau.metadata.store import StoreError
 from moldau.metrics import Metrics
 from moldau.replication.fetch_sessions import FetchSessions
 from moldau.server.appends import AppendQueue
@@ -33,6 +35,7 @@ from moldau.server.broker import Broker
 from moldau.server.connection import AnswerGate
 from moldau.server.controller import Controller
 from moldau.server.dispatch import Dispatcher
+from moldau.server.duties import begin_duties
 from moldau.server.handlers.catalogue import APIS
 from moldau.server.listeners import Host, Listeners, as_addresses
 from moldau.server.loop_lag import LoopLag
@@ -43,16 +46,28 @@ from moldau.server.process import (
     raise_open_file_limit,
     settle_garbage_collector,
 )
+from moldau.server.recovery_progress import RecoveryProgress
 from moldau.server.upkeep import Upkeep
+from moldau.storage.checkpoints import CorruptFileError, DirectoryInUseError
 from moldau.storage.files import OsFiles
 from moldau.storage.log import PartitionLog
-from moldau.storage.manager import LogManager
+from moldau.storage.log_directory import InconsistentDirectoryError
+from moldau.storage.manager import LogManager, ManagerEvents
+from moldau.types.errors import KafkaError
+from moldau.types.ids import TopicPartition
 
 log = logging.getLogger("moldau.server.node")
 
 METADATA_FOLDER = "__moldau_metadata"
 BLOCKING_THREADS = 8
 DRAIN_SECONDS = 10.0
+CANNOT_START = 1
+
+#: What may be wrong with a machine or its files at start: told in one line, without a traceback.
+START_ERRORS = (
+    OSError, ValueError, StoreError, BadEntryError, DirectoryInUseError, InconsistentDirectoryError, CorruptFileError,
+    KafkaError,
+)  # fmt: skip
 
 
 def wall_ms() -> int:
@@ -66,33 +81,32 @@ class BrokerNode:
         self.exit_code = 0
         self._loop = asyncio.get_running_loop()
         self._executor = ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="blocking")
-        self._undo: list[Callable[[], Any]] = []
         self.metrics = Metrics()
+        self.upkeep = Upkeep()
 
     def run_blocking(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
         return self._loop.run_in_executor(self._executor, work)
 
+    # --- start ---
+
     async def start(self) -> str:
         """Gives the line that tells the world that the broker is ready."""
         started = time.perf_counter()
-        config = self.config
         files = OsFiles()
-        self.logs = LogManager(files, config, wall_ms=wall_ms, run_blocking=self.run_blocking, random=random.Random())
-        self.logs.lock()
-        self.listeners = Listeners(config)
-        self.listeners.bind()
         await self._open_metadata(files)
-        await self._load_logs()
+        await self._open_logs(files)
+        self.listeners = Listeners(self.config)
+        self.listeners.bind()
         await self._register()
         self._build_broker()
+        begin_duties(self.upkeep, self.config, self.logs, self.host, wall_ms, self._loop.time)
         await self.listeners.accept(self.host)
         seconds = time.perf_counter() - started
         addresses = " ".join(as_addresses(self.listeners.advertised()))
-        return f"moldau broker {config.node_id} ready at {addresses} in {seconds:.2f} s"
+        return f"moldau broker {self.config.node_id} ready at {addresses} in {seconds:.2f} s"
 
     async def _open_metadata(self, files: OsFiles) -> None:
-        config = self.config
-        folder = os.path.join(config.log_dirs[0], METADATA_FOLDER)
+        folder = os.path.join(self.config.log_dirs[0], METADATA_FOLDER)
         self.store = await LocalStore.open(folder, SerialExecutor("metadata"), files=files)
         self.store.on_session_lost(lambda reason: self.fail(f"the metadata store is lost: {reason}"))
         self.images = ImageHolder(self.store)
@@ -100,29 +114,51 @@ class BrokerNode:
         self.controller = Controller(self.store, self.images, lambda: self.config, random.Random(), uuid.uuid4)
         await self.controller.decide(lambda image: form_cluster(image, new_cluster_id(), FEATURES_OF_A_NEW_CLUSTER))
 
-    async def _load_logs(self) -> None:
-        """After the leader epochs were raised: no two histories of a partition share an epoch."""
-        await self.controller.decide(lambda image: raise_leader_epochs(image, self.config.node_id))
-        await self.logs.load(self.images.image, self.topic_config)
+    async def _open_logs(self, files: OsFiles) -> None:
+        """The leader epochs are raised first: no two histories of a partition share an epoch."""
+        self.logs = LogManager(
+            files,
+            self.config,
+            events=ManagerEvents(
+                directory_failed=self._directory_failed,
+                all_directories_failed=lambda: self.fail("no log folder is left"),
+                log_replaced=self._log_replaced,
+            ),
+            run_blocking=self.run_blocking,
+            wall_ms=wall_ms,
+            new_uuid=uuid.uuid4,
+            jitter=lambda limit: random.randrange(limit) if limit > 0 else 0,
+        )
         self.partitions = PartitionTable(self.config.node_id, self.logs, self.topic_config)
-        self.partitions.load(self.images.image)
+        self.logs.high_watermark = self.partitions.high_watermark
+        await self.logs.open(self.images.image.cluster_id or "")
+        await self.controller.decide(lambda image: raise_leader_epochs(image, self.config.node_id))
+        image = self.images.image
+        await self.logs.load(
+            topic_config=lambda name: self.topic_config(image.topics[name]),
+            is_known=lambda partition, topic_id: is_known(image, partition, topic_id),
+            on_progress=RecoveryProgress(time.monotonic),
+        )
+        self.partitions.load(image)
         self.images.subscribe(self.partitions.apply)
 
     def topic_config(self, topic: TopicImage) -> TopicConfig:
         return TopicConfig.resolve(topic.configs, self.config)
 
     async def _register(self) -> None:
-        listeners = [
+        listeners = tuple(
             Listener(name, host, port, "PLAINTEXT") for name, (host, port) in self.listeners.advertised().items()
-        ]
-        entry = BrokerEntry(uuid.uuid4(), tuple(listeners), self.config.broker_rack, False)
+        )
+        entry = BrokerEntry(uuid.uuid4(), listeners, self.config.broker_rack)
         await self.controller.decide(lambda image: register_broker(image, self.config.node_id, entry))
 
     def _build_broker(self) -> None:
         config = self.config
         rng = random.Random()
         gate = AnswerGate()
-        self.appends = AppendQueue(self._loop.call_soon, self.run_blocking, self.storage_failed, gate)
+        self.appends = AppendQueue(
+            self._loop.call_soon, self.run_blocking, self.logs.io_failed, self._segment_rolled, gate
+        )
         self.broker = Broker(
             config,
             self.images,
@@ -133,23 +169,32 @@ class BrokerNode:
             self.metrics,
             FetchSessions(config.max_incremental_fetch_session_cache_slots, lambda: rng.randrange(1, 2**31)),
             wall_ms,
-            self.storage_failed,
+            APIS,
         )
-        self.broker.apis = APIS
         self.dispatcher = Dispatcher(self.broker, APIS)
         self.host = Host(config, self.dispatcher.dispatch, self._executor, self.metrics, gate)
         self.lag = LoopLag(self._loop, self.metrics)
         self.lag.start()
-        self.upkeep = Upkeep()
 
-    def storage_failed(self, partition_log: PartitionLog | None, error: Exception) -> None:
-        log.error("storage failed: %s", error)
+    # --- events ---
+
+    def _segment_rolled(self, partition_log: PartitionLog) -> None:
+        self.logs.note_rolled(partition_log)
+        self.upkeep.once("the flush of a completed segment", self.logs.flush_rolled)
+
+    def _log_replaced(self, partition: TopicPartition, moved: PartitionLog) -> None:
+        self.partitions.replace_log(partition, moved)
+
+    def _directory_failed(self, path: str, lost: Collection[TopicPartition], error: Exception) -> None:
+        self.partitions.take_offline(lost)
 
     def fail(self, reason: str) -> None:
         """Ends the process in order, with an exit code that says that it did not want to."""
         log.critical("stopping: %s", reason)
         self.exit_code = 1
         self.stopping.set()
+
+    # --- end ---
 
     async def stop(self) -> None:
         """Stops accepting, lets requests under way finish, flushes, and marks the shutdown as clean."""
@@ -169,10 +214,18 @@ class BrokerNode:
                 connection.close()
         end = self._loop.time() + DRAIN_SECONDS
         # Connections end one by one, each for its own reasons: looking now and then is simpler than being told.
-        while any(not connection.idle for connection in self.host.connections) and self._loop.time() < end:  # noqa: ASYNC110
+        while self._is_busy() and self._loop.time() < end:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         for connection in list(self.host.connections):
             connection.abort()
+
+    def _is_busy(self) -> bool:
+        return any(not connection.idle for connection in self.host.connections if connection.open)
+
+
+def is_known(image: ClusterImage, partition: TopicPartition, topic_id: uuid.UUID | None) -> bool:
+    topic = image.topics.get(partition.topic)
+    return topic is not None and partition.partition < len(topic.partitions) and topic_id in (None, topic.id)
 
 
 def new_cluster_id() -> str:
@@ -194,7 +247,13 @@ async def serve(config: BrokerConfig) -> int:
     loop = asyncio.get_running_loop()
     for wanted in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(wanted, node.stopping.set)
-    print(await node.start(), flush=True)  # noqa: T201  # the one line that scripts wait for
+    try:
+        ready = await node.start()
+    except START_ERRORS as error:
+        sys.stderr.write(f"moldau: cannot start: {error}\n")
+        return CANNOT_START
+    sys.stdout.write(ready + "\n")
+    sys.stdout.flush()
     settle_garbage_collector()
     await node.stopping.wait()
     await node.stop()

@@ -1,6 +1,7 @@
-"""The partitions that this broker knows, kept in step with the metadata image: deltas of it, and nothing else,
-create, delete and turn partitions into leader or follower. A topic is its id: a re-created name never sees the old
-topic's data.
+"""The partitions that this broker knows, kept in step with the metadata image.
+
+Deltas of the image, and nothing else, create and delete partitions and turn them into leader or follower. A topic is
+its id: a re-created name never sees the old topic's data.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from moldau.metadata.image import ClusterImage, TopicImage
 from moldau.metadata.image_changes import ImageDelta
 from moldau.replication.partition import Partition
 from moldau.storage.errors import LogIOError
+from moldau.storage.log import PartitionLog
 from moldau.storage.manager import LogManager
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
@@ -42,21 +44,25 @@ class PartitionTable:
     def find(self, topic: str, index: int) -> Partition | None:
         return self._topics.get(topic, {}).get(index)
 
+    def high_watermark(self, topic_partition: TopicPartition) -> int | None:
+        partition = self.find(*topic_partition)
+        return None if partition is None else partition.high_watermark
+
     # --- following the image ---
 
     def load(self, image: ClusterImage) -> None:
         for topic in image.topics.values():
-            self._create(topic, range(len(topic.partitions)))
+            self._create(topic, range(len(topic.partitions)), are_new=False)
 
     def apply(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
         for topic in delta.deleted:
             self._delete(topic)
         for topic in delta.created:
-            self._create(topic, range(len(topic.partitions)))
+            self._create(topic, range(len(topic.partitions)), are_new=True)
         for change in delta.changed:
             if change.settings_changed:
                 self.reconfigure(change.new)
-            self._create(change.new, change.partitions)
+            self._create(change.new, change.partitions, are_new=True)
 
     def reconfigure(self, topic: TopicImage) -> None:
         config = self._topic_config(topic)
@@ -64,54 +70,56 @@ class PartitionTable:
             if partition.log is not None:
                 partition.log.config = config
 
-    def _create(self, topic: TopicImage, indexes: Iterable[int]) -> None:
+    def _create(self, topic: TopicImage, indexes: Iterable[int], are_new: bool) -> None:
         partitions = self._topics.setdefault(topic.name, {})
         for index in indexes:
             state = topic.partitions[index]
             partition = partitions.get(index)
             if partition is None:
                 partition = partitions[index] = Partition(TopicPartition(topic.name, index), topic.id, self._local_id)
-            if self._local_id in state.replicas and partition.log is None:
-                self._open_log(partition, topic)
+                if self._local_id in state.replicas:
+                    self._open_log(partition, topic, are_new)
             if state.leader == self._local_id:
                 partition.lead(state.leader_epoch, state.replicas, state.isr)
             else:
                 partition.follow(state.leader, state.leader_epoch, state.replicas, state.isr)
 
-    def _open_log(self, partition: Partition, topic: TopicImage) -> None:
+    def _open_log(self, partition: Partition, topic: TopicImage, is_new: bool) -> None:
         try:
-            partition.log = self._logs.get_or_create(partition.topic_partition, topic.id, self._topic_config(topic))
+            partition.log = self._logs.get_or_create(
+                partition.topic_partition, topic.id, self._topic_config(topic), is_new=is_new
+            )
         except LogIOError as error:
             log.error("%s stays offline: %s", partition.topic_partition, error)
             return
-        if partition.log is not None:
-            partition.high_watermark = self._logs.checkpointed_high_watermark(partition.topic_partition)
-            partition.log_truncated()
+        partition.high_watermark = self._logs.checkpointed_high_watermark(partition.topic_partition)
+        partition.log_truncated()
 
     def _delete(self, topic: TopicImage) -> None:
         for partition in self._topics.pop(topic.name, {}).values():
-            self._retire(partition)
+            partition.leader = NOBODY
+            without_log(partition)
             self._logs.delete(partition.topic_partition)
 
-    # --- faults ---
+    # --- what happens to logs ---
 
-    def take_offline(self, directory: str) -> list[Partition]:
-        """The log folder failed: its partitions answer KAFKA_STORAGE_ERROR from now on."""
-        lost = [
-            partition
-            for partition in self
-            if partition.log is not None and partition.log.directory.startswith(directory)
-        ]
-        for partition in lost:
-            partition.log = None
-            partition.fetch_waits.wake_all()
-            for reached in partition.produce_waits.take_all():
-                reached()
-        return lost
+    def take_offline(self, lost: Iterable[TopicPartition]) -> None:
+        """Their log folder failed: these partitions answer KAFKA_STORAGE_ERROR from now on."""
+        for topic, index in lost:
+            partition = self.find(topic, index)
+            if partition is not None:
+                without_log(partition)
 
-    def _retire(self, partition: Partition) -> None:
-        partition.log = None
-        partition.leader = NOBODY
-        partition.fetch_waits.wake_all()
-        for reached in partition.produce_waits.take_all():
-            reached()
+    def replace_log(self, topic_partition: TopicPartition, replacement: PartitionLog) -> None:
+        """The log was moved to another folder."""
+        partition = self.find(*topic_partition)
+        if partition is not None:
+            partition.log = replacement
+
+
+def without_log(partition: Partition) -> None:
+    """Whoever waits at the partition learns that it is gone."""
+    partition.log = None
+    partition.fetch_waits.wake_all()
+    for reached in partition.produce_waits.take_all():
+        reached()

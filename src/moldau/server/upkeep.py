@@ -10,22 +10,37 @@ from collections.abc import Awaitable, Callable
 
 log = logging.getLogger("moldau.server.upkeep")
 
-Duty = Callable[[], Awaitable[None] | None]
+Duty = Callable[[], Awaitable[object] | None]
 
 
 class Upkeep:
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[None]] = []
+        self._passing: set[asyncio.Task[None]] = set()
 
     def every(self, seconds: float, name: str, duty: Duty, first_after: float | None = None) -> None:
         first = seconds if first_after is None else first_after
         self._tasks.append(asyncio.get_running_loop().create_task(self._repeat(seconds, first, name, duty), name=name))
+
+    def once(self, name: str, duty: Callable[[], Awaitable[object]]) -> None:
+        """Starts something now that need not be waited for."""
+
+        async def run() -> None:
+            try:
+                await duty()
+            except Exception:
+                log.exception("%s failed", name)
+
+        task = asyncio.get_running_loop().create_task(run(), name=name)
+        self._passing.add(task)
+        task.add_done_callback(self._passing.discard)
 
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+        await asyncio.gather(*self._passing, return_exceptions=True)
 
     async def _repeat(self, seconds: float, first_after: float, name: str, duty: Duty) -> None:
         await asyncio.sleep(first_after)

@@ -20,6 +20,7 @@ from moldau.wire.messages.describe_log_dirs import (
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
+    from moldau.storage.log import PartitionLog
     from moldau.storage.manager import LogDirectory
 
 
@@ -38,16 +39,17 @@ def describe(broker: Broker, directory: LogDirectory, wanted: set[TopicPartition
     if directory.offline:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for replica in directory.replicas():
+    replicas = [(found, False) for found in directory.logs.values()]
+    replicas += [(found, True) for found in directory.futures.values()]
+    for replica, is_future in replicas:
         if wanted is not None and replica.topic_partition not in wanted:
             continue
-        lag = broker.partitions.offset_lag(replica)
         topics.setdefault(replica.topic_partition.topic, []).append(
             DescribeLogDirsPartition(
                 partition_index=replica.topic_partition.partition,
                 partition_size=replica.size_bytes,
-                offset_lag=lag,
-                is_future_key=replica.is_future,
+                offset_lag=lag(broker, replica),
+                is_future_key=is_future,
             )
         )
     space = directory.space()
@@ -57,6 +59,12 @@ def describe(broker: Broker, directory: LogDirectory, wanted: set[TopicPartition
         total_bytes=space.total,
         usable_bytes=space.usable,
     )
+
+
+def lag(broker: Broker, replica: PartitionLog) -> int:
+    """How far a copy that is being made is behind the log it will replace."""
+    current = broker.logs.get(replica.topic_partition)
+    return 0 if current is None else max(0, current.log_end_offset - replica.log_end_offset)
 
 
 API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, DescribeLogDirsRequest, handle)

@@ -130,7 +130,7 @@ def describe(
         return describe_topic(broker, topic, operations)
     key = (topic.name, context.api_version)
     cached = broker.metadata_cache.get(key)
-    if cached is None or cached[0] is not topic:
+    if cached is None or cached[0] is not topic or broker.has_failed_directories:
         part = encode_part(MetadataResponse, describe_topic(broker, topic, OPERATIONS_NOT_ASKED), context.api_version)
         cached = broker.metadata_cache[key] = (topic, part)
     return cached[1]
