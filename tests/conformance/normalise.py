@@ -81,9 +81,8 @@ class Normaliser:
             return self._time(value)
         if name == "topic_id":
             return self.topic_ids.get(value, "an unknown id")
-        if name in ("producer_id", "session_id") and value > 0:
-            known = self.producer_ids if name == "producer_id" else self.session_ids
-            return known.get(value, f"an unknown {name}")
+        if name in ("producer_id", "session_id"):
+            return (self.producer_ids if name == "producer_id" else self.session_ids).get(value, value)
         if name == "finalized_features_epoch" and value >= 0:
             return "EPOCH"
         if name == "port" and value > 0:
