@@ -14,7 +14,17 @@ class FlushWork:
     the log, so it may run in a thread while the log is appended to. To be called exactly once; an error is final: after
     a failed sync the kernel may have dropped the data, and a second one would lie."""
 
-    __slots__ = ("_directory", "_directory_changed", "_epochs", "_files", "_handles", "_paths", "generation", "up_to")
+    __slots__ = (
+        "_directory",
+        "_directory_changed",
+        "_epochs",
+        "_files",
+        "_handles",
+        "_paths",
+        "generation",
+        "sealed_before",
+        "up_to",
+    )
 
     def __init__(
         self,
@@ -22,6 +32,7 @@ class FlushWork:
         *,
         up_to: int,
         generation: int,
+        sealed_before: int,
         handles: Sequence[int],
         paths: Sequence[str],
         epochs: tuple[str, bytes] | None,
@@ -31,6 +42,7 @@ class FlushWork:
         self._files = files
         self.up_to = up_to
         self.generation = generation
+        self.sealed_before = sealed_before
         self._handles = [files.duplicate(fd) for fd in handles]
         self._paths = paths
         self._epochs = epochs

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from moldau.config.topic import TopicConfig
 from moldau.storage.epochs import LeaderEpochCache
 from moldau.storage.errors import LogIOError
-from moldau.storage.files import FileSystem, WritableBuffer
+from moldau.storage.files import FileSystem, WritableBuffer, sync_file
 from moldau.storage.flushing import FlushWork
 from moldau.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from moldau.storage.producer_snapshots import SnapshotFiles
@@ -38,6 +38,7 @@ class LogBase:
         "_jitter",
         "_read_ends",
         "_roll_after",
+        "_sealed_before",
         "_segment_bytes",
         "_snapshots",
         "_staged",
@@ -96,6 +97,7 @@ class LogBase:
         self._read_ends: dict[int, tuple[Segment, int]] = {}
         self._deleted: list[str] = []
         self._unsynced = unsynced
+        self._sealed_before: list[int] = []
         self._directory_changed = True
         self._generation = 0
         self._flushing: list[FlushWork] = []
@@ -139,6 +141,14 @@ class LogBase:
             return
         self._unsynced += old.seal()
         self._take_snapshot(base_offset)
+        # What sealing wrote must be on disk before the recovery point passes the segment. If it has passed all of its
+        # records already, that is now; otherwise it waits for a flush.
+        if self.recovery_point >= self.log_end_offset:
+            for path in self._unsynced:
+                sync_file(self._files, path)
+            self._unsynced.clear()
+        else:
+            self._sealed_before.append(base_offset)
         self.segments.add(self._create_segment(base_offset))
         self._set_roll_time()
 

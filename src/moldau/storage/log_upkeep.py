@@ -30,6 +30,7 @@ class LogUpkeep(LogBase):
             self._files,
             up_to=up_to,
             generation=self._generation,
+            sealed_before=self._sealed_before[-1] if self._sealed_before else -1,
             handles=[each.file.fileno for each in unflushed if each.base_offset < up_to],
             paths=self._unsynced,
             epochs=(self.leader_epochs.path, self.leader_epochs.encode()) if self.leader_epochs.dirty else None,
@@ -46,8 +47,12 @@ class LogUpkeep(LogBase):
         """The work for this offset has succeeded: the recovery point moves there."""
         done = [work for work in self._flushing if work.up_to <= up_to]
         self._flushing = [work for work in self._flushing if work.up_to > up_to]
+        sealed = max((work.sealed_before for work in done), default=-1)
+        self._sealed_before = [base for base in self._sealed_before if base > sealed]
         # A truncation meanwhile has put other data where the synced data was.
         if any(work.generation == self._generation and work.up_to == up_to for work in done):
+            if self._sealed_before:  # a segment was completed meanwhile, and its last files are not synced
+                up_to = min(up_to, self._sealed_before[0] - 1)
             self.recovery_point = max(self.recovery_point, up_to)
             self.last_flush_ms = self._wall_ms()
 
@@ -64,7 +69,11 @@ class LogUpkeep(LogBase):
     # -- truncation ---------------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove every batch that reaches an offset or lies behind it, so that the log ends there."""
+        """Remove every batch that reaches an offset or lies behind it.
+
+        The log ends there, or before the batch that contained the offset: no offset is left without a record, or a
+        later recovery would take that for a loss.
+        """
         self._require_nothing_staged()
         if offset >= self.log_end_offset:
             self.leader_epochs.truncate_from_end(self.log_end_offset)
@@ -79,9 +88,12 @@ class LogUpkeep(LogBase):
         self._retire([segment for segment in self.segments if segment.base_offset > offset])
         active = self.segments.active
         position = active.locate(offset)
-        active.truncate(active.size if position < 0 else position, offset)
+        if position < 0:
+            position = active.size
+        else:
+            offset = max(min(offset, active.base_offset_at(position)), self.log_start_offset)
+        active.truncate(position, offset)
         self.leader_epochs.truncate_from_end(offset)
-        self.log_start_offset = min(self.log_start_offset, offset)
         self._end_at(offset)
         self._snapshots.remove_outside(self.log_start_offset, offset)
         self._snapshots.load_latest(self.producers, self.log_start_offset, self._wall_ms())
@@ -106,6 +118,7 @@ class LogUpkeep(LogBase):
         self.log_end_offset = self.staged_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
         self._generation += 1
+        self._sealed_before = [base for base in self._sealed_before if base <= offset]
         self._read_ends.clear()
         self._forget_staged()
         self._set_roll_time()

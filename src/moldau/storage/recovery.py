@@ -197,7 +197,8 @@ class LogLoader:
 
     def _check_gap(self, segment: Segment, next_offset: int) -> None:
         """The end of a segment may be lost while the next one survived. Compaction leaves gaps of its own."""
-        if segment.base_offset != next_offset and not self._config.compacted:
+        gap = segment.base_offset != next_offset and segment.base_offset > self._log_start
+        if gap and not self._config.compacted:
             reason = f"offsets {next_offset} to {segment.base_offset - 1} before this segment are missing"
             raise _BadBatchError(0, next_offset, reason)
 

@@ -225,8 +225,11 @@ class Segment:
             next_offset = base_offset + int.from_bytes(data[23:27], "big", signed=True) + 1
             position += size
         if next_offset < 0:
-            next_offset = int.from_bytes(pread(fd, 8, position), "big", signed=True)
+            next_offset = self.base_offset_at(position)
         return position, next_offset
+
+    def base_offset_at(self, position: int) -> int:
+        return int.from_bytes(self._files.pread(self.file.fileno, 8, position), "big", signed=True)
 
     def batch_size(self, position: int) -> int:
         return 12 + int.from_bytes(self._files.pread(self.file.fileno, 4, position + 8), "big", signed=True)
@@ -314,8 +317,10 @@ class Segment:
         self.persist_indexes()
         self.offset_index.seal()
         self.time_index.seal()
-        self._files.truncate(self.file.fileno, self.size)  # space that was allocated ahead
         paths = [self.offset_index.path, self.time_index.path]
+        if self._files.size(self.file.fileno) != self.size:  # space that was allocated ahead
+            self._files.truncate(self.file.fileno, self.size)
+            paths.append(self.file.path)
         if self.txn_index.entries:
             paths.append(self.txn_index.path)
         return paths
