@@ -1,0 +1,99 @@
+"""What a coordinator's state machine gives and gets; the runtime does the rest.
+
+A machine holds the state of one partition of an internal topic. An operation `(machine, now) -> Write` may look at
+the state and change what is not durable (sessions, waiting members); what is durable changes only by `replay`, which
+the runtime calls with each record when it is appended, and which loading calls with all of them. Answers, and reads
+that expose state, are given when the records are committed. If an append fails the machine is thrown away and loaded
+anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from moldau.coordinators.deferred import Deferred
+
+T = TypeVar("T")
+
+
+class StateRecord(NamedTuple):
+    """A record of an internal topic; no value is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+class ProducerStamp(NamedTuple):
+    """Who writes a transactional batch: offsets that count only when the transaction is committed."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class RecordContext(NamedTuple):
+    """Where a replayed record stands."""
+
+    offset: int
+    timestamp: int
+    producer: ProducerStamp | None
+
+
+NOT_IN_THE_LOG_YET = -1
+
+
+class Reply(NamedTuple):
+    """The outcome of a request that waited, decided by a later operation."""
+
+    deferred: Deferred[Any]
+    value: Any
+
+
+@dataclass(slots=True)
+class Write(Generic[T]):
+    answer: T | Deferred[T]
+    records: Sequence[StateRecord] = ()
+    replies: Sequence[Reply] = ()
+    """Earlier requests that are answered by this operation, once its records are committed."""
+    producer: ProducerStamp | None = None
+
+
+class Timers(Protocol):
+    """Deadlines of a machine, by name; monotonic seconds. A timer that is set again moves; it fires once."""
+
+    def set(self, name: object, deadline: float, operation: Callable[[float], Write[None]]) -> None: ...
+
+    def cancel(self, name: object) -> None: ...
+
+
+class Machine(Protocol):
+    def replay(self, record: StateRecord, context: RecordContext) -> None:
+        """Applies one record, when it is appended or when it is read back."""
+
+    def replay_end_of_transaction(self, producer: ProducerStamp, committed: bool) -> None:
+        """A transaction marker: records of this producer that were pending count now, or never."""
+
+    def loaded(self, now: float) -> None:
+        """All records are replayed: time-outs may be armed."""
+
+    def unloaded(self) -> None:
+        """Another broker takes over, or the state is loaded anew: whoever waits is told NOT_COORDINATOR."""
+
+
+@dataclass(slots=True)
+class RecordingTimers:
+    """Timers for tests: deadlines are kept, and fired by whoever drives the machine."""
+
+    armed: dict[object, tuple[float, Callable[[float], Write[None]]]] = field(default_factory=dict)
+
+    def set(self, name: object, deadline: float, operation: Callable[[float], Write[None]]) -> None:
+        self.armed[name] = (deadline, operation)
+
+    def cancel(self, name: object) -> None:
+        self.armed.pop(name, None)
+
+    def due(self, now: float) -> list[Callable[[float], Write[None]]]:
+        """Takes out what is due, in the order of the deadlines."""
+        ready = sorted((deadline, str(name), name) for name, (deadline, _) in self.armed.items() if deadline <= now)
+        return [self.armed.pop(name)[1] for _, _, name in ready]

@@ -1,0 +1,3 @@
+"""Between the pure coordinators and the broker: their logs are partitions, their timers the loop's, their waits
+futures.
+"""

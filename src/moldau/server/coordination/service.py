@@ -1,0 +1,111 @@
+"""One coordinator over the partitions of its internal topic: follows their leadership, loads and unloads their
+shards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from moldau.coordinators.machine import Machine, Timers
+from moldau.coordinators.runtime import CoordinatorRuntime
+from moldau.coordinators.sharding import partition_for
+from moldau.metadata.image import ClusterImage
+from moldau.metadata.image_changes import ImageDelta
+from moldau.server.appends import AppendQueue, RunBlocking
+from moldau.server.coordination.shard_log import PartitionShardLog, load_shard
+from moldau.server.partition_table import PartitionTable
+from moldau.types.errors import ErrorCode, KafkaError
+
+log = logging.getLogger("moldau.server.coordination")
+
+M = TypeVar("M", bound=Machine)
+
+
+class CoordinatorService(Generic[M]):
+    def __init__(
+        self,
+        topic: str,
+        new_machine: Callable[[int, Timers], M],
+        timers: Timers,
+        partitions: PartitionTable,
+        appends: AppendQueue,
+        run_blocking: RunBlocking,
+        monotonic: Callable[[], float],
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self.topic = topic
+        self.runtime: CoordinatorRuntime[M] = CoordinatorRuntime(new_machine, timers, monotonic, self._reload)
+        self._partitions = partitions
+        self._appends = appends
+        self._run_blocking = run_blocking
+        self._wall_ms = wall_ms
+        self._count = 0
+        self._epochs: dict[int, int] = {}
+        self._loading: set[asyncio.Task[None]] = set()
+
+    def load(self, image: ClusterImage) -> None:
+        self._follow(image)
+
+    def apply(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
+        """Called behind the partition table, which has made the partitions by then."""
+        if old.topics.get(self.topic) is not new.topics.get(self.topic):
+            self._follow(new)
+
+    def shard_of(self, key: str) -> int:
+        """The partition that a group or transactional id belongs to. Raises COORDINATOR_NOT_AVAILABLE before the topic
+        exists."""
+        if self._count == 0:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return partition_for(key, self._count)
+
+    async def stop(self) -> None:
+        for index in tuple(self._epochs):
+            self.runtime.end(index)
+        for task in tuple(self._loading):
+            task.cancel()
+        await asyncio.gather(*self._loading, return_exceptions=True)
+
+    def _follow(self, image: ClusterImage) -> None:
+        topic = image.topics.get(self.topic)
+        self._count = 0 if topic is None else len(topic.partitions)
+        for index in [index for index in self._epochs if index >= self._count]:
+            self._resign(index)
+        for index in range(self._count):
+            partition = self._partitions.find(self.topic, index)
+            if partition is None or not partition.leads or partition.log is None:
+                self._resign(index)
+            elif self._epochs.get(index) != partition.leader_epoch:
+                self._begin(index)
+
+    def _begin(self, index: int) -> None:
+        partition = self._partitions.get(self.topic, index)
+        self._epochs[index] = partition.leader_epoch
+        shard_log = PartitionShardLog(partition, self._appends, self._wall_ms)
+        shard = self.runtime.begin(index, partition.leader_epoch, shard_log)
+        if partition.high_watermark == partition.leader_log().log_start_offset:
+            self.runtime.loaded(shard)
+            return
+
+        async def load() -> None:
+            try:
+                await load_shard(self.runtime, shard, partition, self._run_blocking)
+            except Exception:
+                log.exception("%s-%d cannot be loaded: its groups or transactions stay unavailable", self.topic, index)
+
+        task = asyncio.get_running_loop().create_task(load())
+        self._loading.add(task)
+        task.add_done_callback(self._loading.discard)
+
+    def _resign(self, index: int) -> None:
+        if self._epochs.pop(index, None) is not None:
+            self.runtime.end(index)
+
+    def _reload(self, index: int) -> None:
+        """An append failed: what was replayed may not be in the log. Load it anew, if the partition is still ours."""
+        self._epochs.pop(index, None)
+        partition = self._partitions.find(self.topic, index)
+        if partition is not None and partition.leads and partition.log is not None and not partition.log.failed:
+            self._begin(index)

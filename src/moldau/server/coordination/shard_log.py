@@ -1,0 +1,121 @@
+"""A coordinator's log: a partition of an internal topic that this broker leads."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from moldau.coordinators.machine import ProducerStamp, RecordContext, StateRecord
+from moldau.coordinators.runtime import Appended, CoordinatorRuntime, Shard
+from moldau.kernels import check_batch
+from moldau.replication.partition import Partition
+from moldau.server.appends import AppendQueue, RunBlocking
+from moldau.storage.batch_info import BatchInfo, Origin
+from moldau.storage.log import LogSlice
+from moldau.types.errors import ErrorCode, KafkaError
+from moldau.wire.control import ControlType, decode_control_type
+from moldau.wire.records import Batch, Record, build_batch, iter_batches, iter_records
+
+#: Records of one slice are replayed in one turn of the loop: a few milliseconds of work.
+LOAD_SLICE_BYTES = 128 * 1024
+
+
+class PartitionShardLog:
+    """Implements ShardLog."""
+
+    def __init__(self, partition: Partition, appends: AppendQueue, wall_ms: Callable[[], int]) -> None:
+        self._partition = partition
+        self._appends = appends
+        self._wall_ms = wall_ms
+
+    def append(self, records: Sequence[StateRecord], producer: ProducerStamp | None, done: Appended) -> None:
+        partition = self._partition
+        log = partition.leader_log()
+        if len(partition.in_sync) < log.config.min_insync_replicas:
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        now_ms = self._wall_ms()
+        batch = bytearray(
+            build_batch(
+                [Record(key=record.key, value=record.value, timestamp=now_ms) for record in records],
+                transactional=producer is not None,
+                producer_id=-1 if producer is None else producer.producer_id,
+                producer_epoch=-1 if producer is None else producer.producer_epoch,
+            )
+        )
+        if len(batch) > log.config.max_message_bytes:
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
+        info = BatchInfo(*check_batch(batch, 0, len(batch)))
+        base_offset = log.stage(batch, info, partition.leader_epoch, Origin.COORDINATOR)
+        self._appends.add(partition, ShardAppend(partition, base_offset + len(records), done))
+
+
+class ShardAppend:
+    """One batch of a coordinator, until it is committed."""
+
+    __slots__ = ("_done", "_partition", "_required_offset")
+
+    def __init__(self, partition: Partition, required_offset: int, done: Appended) -> None:
+        self._partition, self._required_offset, self._done = partition, required_offset, done
+
+    def written(self) -> None:
+        if self._partition.high_watermark >= self._required_offset:
+            self._done(None)
+        else:
+            self._partition.produce_waits.add(self._required_offset, self._moved)
+
+    def failed(self) -> None:
+        self._done(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
+
+    def _moved(self) -> None:
+        committed = self._partition.high_watermark >= self._required_offset
+        self._done(None if committed else KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+
+async def load_shard(
+    runtime: CoordinatorRuntime[Any], shard: Shard[Any], partition: Partition, run_blocking: RunBlocking
+) -> None:
+    """Replays the log from its start to the high watermark. Gives up quietly if the shard's life ends meanwhile."""
+    log = partition.leader_log()
+    offset = log.log_start_offset
+    while offset < partition.high_watermark and not shard.is_over:
+        piece = log.read(offset, LOAD_SLICE_BYTES, partition.high_watermark)
+        data = await read_slice(piece, run_blocking)
+        if shard.is_over:
+            return
+        for batch in iter_batches(data):
+            replay_batch(shard, batch, offset)
+        offset = piece.next_offset
+        await asyncio.sleep(0)
+    runtime.loaded(shard)
+
+
+async def read_slice(piece: LogSlice, run_blocking: RunBlocking) -> bytes:
+    piece.file.acquire()
+    try:
+        data: bytes = await run_blocking(lambda: os.pread(piece.file.fileno, piece.length, piece.position))
+        return data
+    finally:
+        piece.file.release()
+
+
+def replay_batch(shard: Shard[Any], batch: Batch, from_offset: int) -> None:
+    header = batch.header
+    producer = None
+    if header.is_transactional:
+        producer = ProducerStamp(header.producer_id, header.producer_epoch)
+    if header.is_control:
+        replay_control(shard, batch, ProducerStamp(header.producer_id, header.producer_epoch))
+        return
+    for record in iter_records(batch):
+        if record.offset >= from_offset and record.key is not None:
+            context = RecordContext(record.offset, record.timestamp, producer)
+            shard.machine.replay(StateRecord(record.key, record.value), context)
+
+
+def replay_control(shard: Shard[Any], batch: Batch, producer: ProducerStamp) -> None:
+    for record in iter_records(batch):
+        kind = decode_control_type(record.key)
+        if kind in (ControlType.COMMIT, ControlType.ABORT):
+            shard.machine.replay_end_of_transaction(producer, kind is ControlType.COMMIT)
