@@ -21,6 +21,8 @@ _PER_LISTENER = {
     "ssl.truststore.password",
     "ssl.truststore.type",
 }
+# Apache Kafka opens and closes sockets while it runs; this broker binds them at its start.
+_BOUND_AT_START = ("listeners", "listener.security.protocol.map")
 _CLUSTER_LEVEL_OF_LISTENERS = {"max.connections", "max.connection.creation.rate", "num.network.threads"}
 _THREADS = ("num.io.threads", "num.replica.fetchers", "num.recovery.threads.per.data.dir", "background.threads")
 
@@ -45,6 +47,8 @@ def apply_updates(current: BrokerConfig, updated: Mapping[str, str], *, per_brok
         single = [name for name in updated if _of_one_broker(name)]
         _refuse(single, "Cannot update these configs at default cluster level, broker id must be specified")
     origins = current.origins
+    bound = [name for name in _BOUND_AT_START if name in updated and updated[name] != origins.static.get(name)]
+    _refuse(bound, "Cannot update these configs dynamically")
     layers = (origins.cluster_default, updated) if per_broker else (updated, origins.per_broker)
     try:
         changed = current.with_dynamic(*layers)
