@@ -31,6 +31,7 @@ class BadEntryError(ValueError):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"metadata entry {path}: {reason}")
         self.path = path
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)

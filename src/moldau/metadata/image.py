@@ -51,6 +51,9 @@ class TopicImage:
     settings: Settings = NO_SETTINGS
     version: int = 0
 
+    def __hash__(self) -> int:
+        return hash(self.id)
+
     @property
     def configs(self) -> Mapping[str, str]:
         """The settings that were given for this topic."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeVar
 from uuid import UUID
@@ -73,7 +74,9 @@ def apply(image: ClusterImage, changes: Changes) -> tuple[ClusterImage, ImageDel
         path, entry = change.path, change.entry
         match path.split("/"):
             case ["", "topics", name, "partitions", index]:
-                changed.topic(name).partitions[int(index)] = None if entry is None else _partition(path, entry)
+                changed.topic(name).partitions[_number(path, index)] = (
+                    None if entry is None else _partition(path, entry)
+                )
             case ["", "topics", name]:
                 changed.topic(name).entry = (None if entry is None else _topic(path, entry),)
             case ["", "configs", "topics", name]:
@@ -81,13 +84,14 @@ def apply(image: ClusterImage, changes: Changes) -> tuple[ClusterImage, ImageDel
             case ["", "configs", "brokers", paths.DEFAULT_BROKER]:
                 updated = replace(updated, default_broker_settings=_settings(path, entry) or NO_SETTINGS)
             case ["", "configs", "brokers", number]:
-                changed.broker_settings[int(number)] = _settings(path, entry)
+                changed.broker_settings[_number(path, number)] = _settings(path, entry)
             case ["", "configs", "groups", name]:
                 changed.group_settings[paths.unescaped(name)] = _settings(path, entry)
             case ["", "configs", "client-metrics", name]:
                 changed.client_metrics_settings[paths.unescaped(name)] = _settings(path, entry)
             case ["", "brokers", number]:
-                changed.brokers[int(number)] = None if entry is None else _broker(int(number), path, entry)
+                broker_id = _number(path, number)
+                changed.brokers[broker_id] = None if entry is None else _broker(broker_id, path, entry)
             case _:
                 updated = _apply_single(updated, path, entry)
     updated = replace(
@@ -172,6 +176,10 @@ def _assemble(
     name: str, old: TopicImage | None, loose: LooseTopic | None, change: _TopicChanges
 ) -> tuple[TopicImage | None, LooseTopic | None]:
     """The topic that the pieces make, and the pieces that are left over."""
+    if old is not None and loose is None and change.entry is None:
+        altered = _altered(old, change)
+        if altered is not None:
+            return altered, None
     entry = loose.entry if loose is not None else None
     settings = loose.settings if loose is not None else NO_SETTINGS
     pieces: dict[int, PartitionImage | None] = dict(loose.partitions) if loose is not None else {}
@@ -195,13 +203,24 @@ def _assemble(
     return None, LooseTopic(entry, MappingProxyType(partitions), settings)
 
 
+def _altered(topic: TopicImage, change: _TopicChanges) -> TopicImage | None:
+    """The short way, for a few changes in a topic of thousands of partitions; None if pieces come or go."""
+    partitions = list(topic.partitions)
+    for index, partition in change.partitions.items():
+        if partition is None or index >= len(partitions):
+            return None
+        partitions[index] = partition
+    settings = topic.settings if change.settings is None else change.settings
+    return TopicImage(topic.name, topic.id, tuple(partitions), settings, topic.version)
+
+
 def _delta(old: ClusterImage, new: ClusterImage, changed: _Changed) -> ImageDelta:
     created, deleted, altered = [], [], []
-    for name in changed.topics:
+    for name, change in changed.topics.items():
         before, after = old.topics.get(name), new.topics.get(name)
         if before is not None and after is not None and before.id == after.id:
             if before != after:
-                altered.append(_topic_delta(before, after))
+                altered.append(_topic_delta(before, after, change))
             continue
         if before is not None:
             deleted.append(before)
@@ -226,14 +245,11 @@ def _differing(keys: Iterable[K], old: Mapping[K, V], new: Mapping[K, V]) -> fro
     return frozenset(key for key in keys if old.get(key) != new.get(key))
 
 
-def _topic_delta(old: TopicImage, new: TopicImage) -> TopicDelta:
-    known = len(old.partitions)
-    differing = tuple(
-        index
-        for index, partition in enumerate(new.partitions)
-        if index >= known or (partition is not old.partitions[index] and partition != old.partitions[index])
-    )
-    return TopicDelta(old, new, differing, old.settings != new.settings)
+def _topic_delta(old: TopicImage, new: TopicImage, change: _TopicChanges) -> TopicDelta:
+    known, present = len(old.partitions), len(new.partitions)
+    touched = (index for index in sorted(change.partitions) if index < min(known, present))
+    differing = [index for index in touched if new.partitions[index] != old.partitions[index]]
+    return TopicDelta(old, new, (*differing, *range(known, present)), old.settings != new.settings)
 
 
 def _merged(old: Mapping[K, V], changes: Mapping[K, V | None]) -> Mapping[K, V]:
@@ -249,8 +265,23 @@ def _merged(old: Mapping[K, V], changes: Mapping[K, V | None]) -> Mapping[K, V]:
 
 
 def _partition(path: str, entry: Versioned) -> PartitionImage:
-    found = codec.decode_partition(path, entry.value)
-    return PartitionImage(found.replicas, found.isr, found.leader, found.leader_epoch, entry.version)
+    try:
+        return _partition_of_value(entry.value, entry.version)
+    except codec.BadEntryError as error:
+        raise codec.BadEntryError(path, error.reason) from error
+
+
+@lru_cache(maxsize=8192)
+def _partition_of_value(value: bytes, version: int) -> PartitionImage:
+    """Thousands of partitions are alike: they share one value, and it is read once."""
+    found = codec.decode_partition("", value)
+    return PartitionImage(found.replicas, found.isr, found.leader, found.leader_epoch, version)
+
+
+def _number(path: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise codec.BadEntryError(path, f"{text!r} is not a number")
+    return int(text)
 
 
 def _topic(path: str, entry: Versioned) -> tuple[UUID, int, int]:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TypeAlias
 
+from moldau.metadata.codec import BadEntryError
 from moldau.metadata.image import EMPTY_IMAGE, ClusterImage
 from moldau.metadata.image_changes import ImageDelta, apply, build
 from moldau.metadata.store import Changes, MetadataStore, Revision, Unwatch
@@ -14,13 +15,20 @@ from moldau.metadata.store import Changes, MetadataStore, Revision, Unwatch
 LOG = logging.getLogger(__name__)
 
 ImageSubscriber: TypeAlias = Callable[[ClusterImage, ClusterImage, ImageDelta], None]
+FailureWatcher: TypeAlias = Callable[[BadEntryError], None]
 
 
 class ImageHolder:
-    """The current image. Subscribers are called on the event loop, one after the other, before `image` is awaited."""
+    """The current image. Subscribers are called on the event loop, one after the other, before anyone awaits it.
 
-    def __init__(self, store: MetadataStore) -> None:
+    An entry that cannot be read (a later release wrote it) leaves the image as it was for good: what came after would
+    be applied to the wrong past. `on_failure` is told, once, and every wait ends in the error.
+    """
+
+    def __init__(self, store: MetadataStore, on_failure: FailureWatcher | None = None) -> None:
         self._store = store
+        self._on_failure = on_failure
+        self._failure: BadEntryError | None = None
         self._image = EMPTY_IMAGE
         self._unwatch: Unwatch | None = None
         self._loading: list[Changes] | None = None
@@ -66,6 +74,8 @@ class ImageHolder:
         """The image once it contains the commit with this revision."""
         if self._image.version >= revision:
             return self._image
+        if self._failure is not None:
+            raise self._failure
         future: asyncio.Future[ClusterImage] = asyncio.get_running_loop().create_future()
         self._waiting[future] = revision
         try:
@@ -77,10 +87,14 @@ class ImageHolder:
         if self._loading is not None:
             self._loading.append(changes)
             return
-        if changes.revision <= self._image.version:
+        if changes.revision <= self._image.version or self._failure is not None:
             return
         old = self._image
-        self._image, delta = apply(old, changes)
+        try:
+            self._image, delta = apply(old, changes)
+        except BadEntryError as error:
+            self._fail(error)
+            return
         for subscriber in tuple(self._subscribers.values()):
             try:
                 subscriber(old, self._image, delta)
@@ -89,3 +103,14 @@ class ImageHolder:
         for future, revision in self._waiting.items():
             if revision <= self._image.version and not future.done():
                 future.set_result(self._image)
+
+    def _fail(self, error: BadEntryError) -> None:
+        LOG.critical(
+            "the cluster's metadata can no longer be followed after version %d: %s", self._image.version, error
+        )
+        self._failure = error
+        for future in self._waiting:
+            if not future.done():
+                future.set_exception(error)
+        if self._on_failure is not None:
+            self._on_failure(error)

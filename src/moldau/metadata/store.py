@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 ABSENT = -1
 """As an expected version: the entry must not exist."""
@@ -29,8 +29,7 @@ MAX_PATH_BYTES = 60_000
 Revision: TypeAlias = int
 
 
-@dataclass(frozen=True, slots=True)
-class Versioned:
+class Versioned(NamedTuple):
     """An entry: its value, how often it was changed, and the commits that made and last changed it."""
 
     value: bytes
@@ -72,8 +71,7 @@ class Check:
 Operation: TypeAlias = Put | Delete | Check
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One entry after a commit; `entry` is None where it was deleted."""
 
     path: str

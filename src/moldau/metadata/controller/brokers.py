@@ -12,11 +12,17 @@ from moldau.metadata.store import ABSENT, Operation, Put
 from moldau.types.errors import ErrorCode, KafkaError
 
 
-def form_cluster(image: ClusterImage, new_cluster_id: str, feature_levels: Mapping[str, int]) -> Decision[str]:
-    """At the very first start: the cluster's id and feature levels. Later it only answers the id that there is."""
+def form_cluster(
+    image: ClusterImage,
+    new_cluster_id: str,
+    feature_levels: Mapping[str, int],
+    default_broker_settings: Mapping[str, str],
+) -> Decision[str]:
+    """At the very first start: the cluster's id, feature levels and settings. Later it only answers the id that there is."""
     operations: list[Operation] = []
     if image.cluster_id is None:
         operations.append(Put(paths.CLUSTER, codec.encode_cluster(new_cluster_id), ABSENT))
+        operations.append(Put(paths.broker_config(None), codec.encode_settings(default_broker_settings), ABSENT))
     if image.features.epoch == ABSENT:
         operations.append(Put(paths.FEATURES, codec.encode_features(feature_levels), ABSENT))
     return Decision(operations, image.cluster_id or new_cluster_id)

@@ -22,6 +22,7 @@ from moldau.metadata.controller.config_operations import (
 from moldau.metadata.controller.config_resources import ResourceType, check_resource, path_of, settings_of
 from moldau.metadata.controller.decision import Decision
 from moldau.metadata.controller.logger_levels import check_logger_changes
+from moldau.metadata.controller.min_insync import check_min_insync
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import Delete, Operation, Put
 from moldau.types.errors import ErrorCode, KafkaError
@@ -93,6 +94,7 @@ def incremental_alter_configs(
                     raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
                 _check_permission(may_alter, kind, name)
                 current = settings_of(image, kind, name).values
+                check_min_insync(kind, name, _altered(resource.changes))
                 operations += _stored(image, kind, name, _changed(kind, current, resource.changes), broker)
         except KafkaError as error:
             answers.append(AlteredResource(resource.resource_type, resource.resource_name, error.code, error.message))
@@ -125,6 +127,7 @@ def alter_configs(
                 _check_broker_name(name, broker.node_id)
                 _check_broker_settings(wanted, broker, per_broker=bool(name))
             _check_permission(may_alter, kind, name)
+            check_min_insync(kind, name, _differing(settings_of(image, kind, name).values, wanted))
             operations += _stored(image, kind, name, wanted, broker)
         except KafkaError as error:
             answers.append(AlteredResource(resource.resource_type, name, error.code, error.message))
@@ -160,6 +163,15 @@ def _null_names(resource: ResourceChanges) -> list[str]:
     return [
         change.name for change in resource.changes if change.operation != AlterOperation.DELETE and change.value is None
     ]
+
+
+def _altered(changes: Sequence[SettingChange]) -> dict[str, str | None]:
+    return {change.name: None if change.operation == AlterOperation.DELETE else change.value for change in changes}
+
+
+def _differing(current: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str | None]:
+    removed: dict[str, str | None] = {name: None for name in current if name not in wanted}
+    return removed | {name: value for name, value in wanted.items() if current.get(name) != value}
 
 
 def _has_unknown_operation(resource: ResourceChanges) -> bool:

@@ -1,0 +1,77 @@
+"""A cluster's metadata without a store: rules are asked, and what they decide is applied at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from random import Random
+from typing import TypeVar
+from uuid import UUID
+
+from moldau.config.broker import BrokerConfig
+from moldau.metadata.codec import BrokerEntry, Listener
+from moldau.metadata.controller.brokers import form_cluster, register_broker
+from moldau.metadata.controller.decision import Decision
+from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER
+from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic, create_topics
+from moldau.metadata.image import EMPTY_IMAGE, ClusterImage
+from moldau.metadata.image_changes import ImageDelta, apply
+from moldau.metadata.store import ABSENT, Change, Changes, Check, Delete, Operation, Put, Versioned, check_operations
+
+T = TypeVar("T")
+
+
+class Cluster:
+    """`brokers` maps ids to racks; `image` is what all rules see."""
+
+    def __init__(self, brokers: dict[int, str | None] | None = None, **settings: str) -> None:
+        self.image: ClusterImage = EMPTY_IMAGE
+        self.delta = ImageDelta()
+        self.config = BrokerConfig.load({name.replace("_", "."): value for name, value in settings.items()})
+        self.rng = Random(7)
+        self.uuids = map(_uuid, count(1))
+        self._entries: dict[str, Versioned] = {}
+        self.decide(lambda image: form_cluster(image, "the-cluster", FEATURES_OF_A_NEW_CLUSTER))
+        for number, rack in (brokers or {1: None}).items():
+            self.register(number, rack)
+
+    def register(self, number: int, rack: str | None = None, *, fenced: bool = False) -> None:
+        listeners = (Listener("PLAINTEXT", f"host{number}", 9092, "PLAINTEXT"),)
+        entry = BrokerEntry(UUID(int=number), listeners, rack, fenced)
+        self.decide(lambda image: register_broker(image, number, entry))
+
+    def decide(self, rule: Callable[[ClusterImage], Decision[T]]) -> T:
+        decision = rule(self.image)
+        if decision.operations:
+            revision = self.image.version + 1
+            check_operations(decision.operations)
+            changes = tuple(self._changes(decision.operations, revision))
+            self.image, self.delta = apply(self.image, Changes(revision, changes))
+        return decision.answer
+
+    def create(self, *topics: NewTopic, validate_only: bool = False) -> list[CreatedTopic]:
+        return self.decide(
+            lambda image: create_topics(
+                image, topics, self.config, self.rng, self.uuids.__next__, validate_only=validate_only
+            )
+        )
+
+    def _changes(self, operations: list[Operation] | tuple[Operation, ...], revision: int) -> Iterator[Change]:
+        for operation in operations:
+            entry = self._entries.get(operation.path)
+            version = ABSENT if entry is None else entry.version
+            assert operation.expected_version in (None, version), operation
+            if isinstance(operation, Put):
+                created = revision if entry is None else entry.created
+                entry = Versioned(operation.value, version + 1, created, revision, operation.ephemeral)
+                self._entries[operation.path] = entry
+                yield Change(operation.path, entry)
+            elif isinstance(operation, Delete):
+                del self._entries[operation.path]
+                yield Change(operation.path, None)
+            else:
+                assert isinstance(operation, Check)
+
+
+def _uuid(number: int) -> UUID:
+    return UUID(int=(number << 64) + 5)

@@ -1,0 +1,60 @@
+"""Producer ids, the cluster's identity and its brokers."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from moldau.metadata import codec, paths
+from moldau.metadata.controller.brokers import form_cluster, register_broker
+from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER, SUPPORTED_FEATURES
+from moldau.metadata.controller.producer_ids import LAST_ID, ProducerIdBlock, next_block
+from moldau.metadata.image import EMPTY_IMAGE
+from moldau.metadata.image_changes import apply
+from moldau.metadata.store import Change, Changes, Versioned
+from moldau.types.errors import ErrorCode, KafkaError
+from tests.support.metadata import Cluster
+
+
+def test_no_block_of_producer_ids_is_given_twice() -> None:
+    cluster = Cluster()
+    blocks = [cluster.decide(next_block) for _ in range(3)]
+    assert blocks == [ProducerIdBlock(0, 1000), ProducerIdBlock(1000, 1000), ProducerIdBlock(2000, 1000)]
+    assert cluster.image.producer_ids.next_id == 3000
+
+
+def test_producer_ids_end_before_they_overflow() -> None:
+    value = codec.encode_producer_ids(LAST_ID - 999)
+    image, _ = apply(EMPTY_IMAGE, Changes(1, (Change(paths.PRODUCER_IDS, Versioned(value, 0, 1, 1)),)))
+    with pytest.raises(KafkaError, match="Exhausted"):
+        next_block(image)
+
+
+def test_a_cluster_is_formed_once() -> None:
+    cluster = Cluster()
+    assert cluster.image.cluster_id == "the-cluster"
+    before = cluster.image
+    assert cluster.decide(lambda image: form_cluster(image, "another", {"x": 9})) == "the-cluster"
+    assert cluster.image is before
+
+
+def test_features_are_finalized_at_what_is_supported() -> None:
+    levels = Cluster().image.features.levels
+    assert levels == FEATURES_OF_A_NEW_CLUSTER
+    assert all(SUPPORTED_FEATURES[name].highest == level for name, level in levels.items())
+    assert (levels["transaction.version"], levels["group.version"], levels["metadata.version"]) == (2, 1, 30)
+
+
+def test_a_broker_registers_and_changes_its_own_registration_only() -> None:
+    cluster = Cluster({1: "rack-a"})
+    broker = cluster.image.brokers[1]
+    assert (broker.rack, broker.fenced, broker.listeners["PLAINTEXT"].host) == ("rack-a", False, "host1")
+    cluster.register(1, "rack-b", fenced=True)
+    changed = cluster.image.brokers[1]
+    assert (changed.rack, changed.fenced, changed.epoch) == ("rack-b", True, broker.epoch)
+    assert cluster.delta.brokers == {1}
+    impostor = codec.BrokerEntry(UUID(int=99), ())
+    with pytest.raises(KafkaError) as refused:
+        cluster.decide(lambda image: register_broker(image, 1, impostor))
+    assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
