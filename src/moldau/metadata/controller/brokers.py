@@ -16,13 +16,14 @@ def form_cluster(
     image: ClusterImage,
     new_cluster_id: str,
     feature_levels: Mapping[str, int],
-    default_broker_settings: Mapping[str, str],
+    default_broker_settings: Mapping[str, str] | None = None,
 ) -> Decision[str]:
-    """At the very first start: the cluster's id, feature levels and settings. Later it only answers the id that there is."""
+    """At the very first start: the cluster's id, features and settings. Later it only answers the id that there is."""
     operations: list[Operation] = []
     if image.cluster_id is None:
         operations.append(Put(paths.CLUSTER, codec.encode_cluster(new_cluster_id), ABSENT))
-        operations.append(Put(paths.broker_config(None), codec.encode_settings(default_broker_settings), ABSENT))
+        if default_broker_settings:
+            operations.append(Put(paths.broker_config(None), codec.encode_settings(default_broker_settings), ABSENT))
     if image.features.epoch == ABSENT:
         operations.append(Put(paths.FEATURES, codec.encode_features(feature_levels), ABSENT))
     return Decision(operations, image.cluster_id or new_cluster_id)
