@@ -8,7 +8,7 @@ asked again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import TypeVar
 from uuid import UUID
@@ -19,7 +19,7 @@ from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic, cr
 from moldau.metadata.controller.topic_names import check_topic_name
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.publisher import ImageHolder
-from moldau.metadata.store import MetadataStore, VersionConflictError
+from moldau.metadata.store import MetadataStore, Operation, VersionConflictError
 from moldau.types.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
@@ -36,6 +36,8 @@ class Controller:
         rng: Random,
         new_uuid: Callable[[], UUID],
     ) -> None:
+        #: Set by the node: makes what a decision needs on this broker before it is committed.
+        self.prepare: Callable[[Sequence[Operation]], Awaitable[None]] = prepare_nothing
         self._store = store
         self._images = images
         self._config = config
@@ -50,6 +52,7 @@ class Controller:
                 decision = rule(self._images.image)
                 if not decision.operations:
                     return decision.answer
+                await self.prepare(decision.operations)
                 try:
                     revision = await self._store.commit(decision.operations)
                 except VersionConflictError:
@@ -88,3 +91,7 @@ class Controller:
         except KafkaError:
             return False
         return True
+
+
+async def prepare_nothing(operations: Sequence[Operation]) -> None:
+    """Before there are logs."""

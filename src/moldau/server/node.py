@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,11 +23,12 @@ from moldau.config.topic import TopicConfig
 from moldau.metadata.codec import BadEntryError, BrokerEntry, Listener
 from moldau.metadata.controller.brokers import form_cluster, register_broker
 from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER
+from moldau.metadata.controller.min_insync import settings_of_a_new_cluster
 from moldau.metadata.controller.partitions import raise_leader_epochs
 from moldau.metadata.image import ClusterImage, TopicImage
 from moldau.metadata.local import LocalStore
 from moldau.metadata.publisher import ImageHolder
-from moldau.metadata.store import StoreError
+from moldau.metadata.store import Operation, StoreError
 from moldau.metrics import Metrics
 from moldau.replication.fetch_sessions import FetchSessions
 from moldau.server.appends import AppendQueue
@@ -36,9 +37,11 @@ from moldau.server.connection import AnswerGate
 from moldau.server.controller import Controller
 from moldau.server.dispatch import Dispatcher
 from moldau.server.duties import begin_duties
+from moldau.server.dynamic_config import DynamicConfig, reconfigured_topics
 from moldau.server.handlers.catalogue import APIS
 from moldau.server.listeners import Host, Listeners, as_addresses
 from moldau.server.loop_lag import LoopLag
+from moldau.server.new_logs import new_logs
 from moldau.server.partition_table import PartitionTable
 from moldau.server.process import (
     configure_logging,
@@ -76,13 +79,18 @@ def wall_ms() -> int:
 
 class BrokerNode:
     def __init__(self, config: BrokerConfig) -> None:
-        self.config = config
+        self._dynamic = DynamicConfig(config)
         self.stopping = asyncio.Event()
         self.exit_code = 0
         self._loop = asyncio.get_running_loop()
         self._executor = ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="blocking")
         self.metrics = Metrics()
         self.upkeep = Upkeep()
+
+    @property
+    def config(self) -> BrokerConfig:
+        """As it is now, with what was changed while the broker ran."""
+        return self._dynamic.current
 
     def run_blocking(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
         return self._loop.run_in_executor(self._executor, work)
@@ -112,7 +120,12 @@ class BrokerNode:
         self.images = ImageHolder(self.store)
         await self.images.start()
         self.controller = Controller(self.store, self.images, lambda: self.config, random.Random(), uuid.uuid4)
-        await self.controller.decide(lambda image: form_cluster(image, new_cluster_id(), FEATURES_OF_A_NEW_CLUSTER))
+        first_settings = settings_of_a_new_cluster(self.config)
+        await self.controller.decide(
+            lambda image: form_cluster(image, new_cluster_id(), FEATURES_OF_A_NEW_CLUSTER, first_settings)
+        )
+        self._dynamic.load(self.images.image)
+        self.images.subscribe(self._dynamic.apply)
 
     async def _open_logs(self, files: OsFiles) -> None:
         """The leader epochs are raised first: no two histories of a partition share an epoch."""
@@ -141,6 +154,13 @@ class BrokerNode:
         )
         self.partitions.load(image)
         self.images.subscribe(self.partitions.apply)
+        self.controller.prepare = self._prepare_logs
+
+    async def _prepare_logs(self, operations: Sequence[Operation]) -> None:
+        wanted = new_logs(
+            operations, self.images.image, self.config.node_id, lambda own: TopicConfig.resolve(own, self.config)
+        )
+        await self.logs.prepare(wanted)
 
     def topic_config(self, topic: TopicImage) -> TopicConfig:
         return TopicConfig.resolve(topic.configs, self.config)
@@ -173,10 +193,18 @@ class BrokerNode:
         )
         self.dispatcher = Dispatcher(self.broker, APIS)
         self.host = Host(config, self.dispatcher.dispatch, self._executor, self.metrics, gate)
+        self._dynamic.subscribe(self._reconfigure)
         self.lag = LoopLag(self._loop, self.metrics)
         self.lag.start()
 
     # --- events ---
+
+    def _reconfigure(self, old: BrokerConfig, new: BrokerConfig) -> None:
+        self.broker.config = new
+        self.logs.reconfigure(new)
+        self.host.reconfigure(new)
+        for topic in reconfigured_topics(old, new, self.images.image):
+            self.partitions.reconfigure(topic)
 
     def _segment_rolled(self, partition_log: PartitionLog) -> None:
         self.logs.note_rolled(partition_log)

@@ -79,7 +79,7 @@ async def load_shard(
     """Replays the log from its start to the high watermark. Gives up quietly if the shard's life ends meanwhile."""
     log = partition.leader_log()
     offset = log.log_start_offset
-    while offset < partition.high_watermark and not shard.is_over:
+    while offset < partition.high_watermark:
         piece = log.read(offset, LOAD_SLICE_BYTES, partition.high_watermark)
         data = await read_slice(piece, run_blocking)
         if shard.is_over:
