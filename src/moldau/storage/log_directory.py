@@ -59,11 +59,13 @@ class OffsetCheckpoint:
         self._drawn = 0  # numbers tell which of two writes was decided later, whenever they run
         self._replaced = 0
         self._edited = 0
+        self._present = False
         self.on_disk: dict[TopicPartition, int] = {}
         """What the file says."""
 
     def load(self) -> None:
         """An unreadable file counts as empty: its offsets only save work, or are found again in the logs."""
+        self._present = self._files.exists(os.path.join(self._directory, self._name))
         try:
             self.on_disk = checkpoints.read_offsets(self._files, self._directory, self._name)
         except CorruptFileError as error:
@@ -103,9 +105,10 @@ class OffsetCheckpoint:
         return self._drawn
 
     def _store(self, content: dict[TopicPartition, int]) -> None:
-        if content != self.on_disk:
+        if content != self.on_disk or not self._present:
             checkpoints.write_offsets(self._files, self._directory, self._name, content)
             self.on_disk = content
+            self._present = True
 
 
 class LogDirectory:

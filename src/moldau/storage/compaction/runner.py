@@ -47,6 +47,7 @@ class ProcessRunner:
     def __init__(self, command: tuple[str, ...] = COMMAND) -> None:
         self._command = command
         self._process: asyncio.subprocess.Process | None = None
+        self._starting = asyncio.Lock()
 
     async def run(self, job: CleaningJob, bytes_per_second: float, on_group: OnGroup) -> CleaningResult:
         process = await self._running()
@@ -63,6 +64,7 @@ class ProcessRunner:
                 else:
                     raise _error_of(answer["error"])
         except (ConnectionError, json.JSONDecodeError) as error:
+            await self.stop()
             raise CleaningStoppedError("the cleaning process ended") from error
         except (Exception, asyncio.CancelledError) as error:
             # An error of the worker leaves it ready for the next job; after any other it would wait in mid-job.
@@ -71,7 +73,8 @@ class ProcessRunner:
             raise
 
     async def stop(self) -> None:
-        process, self._process = self._process, None
+        async with self._starting:
+            process, self._process = self._process, None
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
@@ -80,11 +83,12 @@ class ProcessRunner:
                 process.stdin.close()
 
     async def _running(self) -> asyncio.subprocess.Process:
-        if self._process is None or self._process.returncode is not None:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-            )
-        return self._process
+        async with self._starting:
+            if self._process is None or self._process.returncode is not None:
+                self._process = await asyncio.create_subprocess_exec(
+                    *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+                )
+            return self._process
 
     async def _send(self, process: asyncio.subprocess.Process, message: dict[str, Any]) -> None:
         assert process.stdin is not None
