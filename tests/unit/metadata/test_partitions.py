@@ -56,8 +56,8 @@ def cluster() -> Cluster:
             MorePartitions("t", 3, [[1]]),
             39,
             (
-                "The manual partition assignment includes a partition with 1 replica(s), but this is not consistent with "
-                "previous partitions, which have 2 replica(s)."
+                "The manual partition assignment includes a partition with 1 replica(s), but this is not consistent "
+                "with previous partitions, which have 2 replica(s)."
             ),
         ),
         (

@@ -40,8 +40,8 @@ ILLEGAL = "contains one or more characters other than ASCII alphanumerics, '.', 
         (
             NewTopic("r", 1, 4),
             38,
-            ("Unable to replicate the partition 4 time(s): The target replication factor of 4 cannot be reached because "
-            "only 3 broker(s) are registered or some brokers have all their log directories cordoned."),
+            ("Unable to replicate the partition 4 time(s): The target replication factor of 4 cannot be reached "
+            "because only 3 broker(s) are registered or some brokers have all their log directories cordoned."),
         ),
         (NewTopic("c", configs=[("retention.ms", "x")]), 40,
          "Invalid value x for configuration retention.ms: Not a number of type LONG"),
@@ -83,8 +83,8 @@ def test_refusals(topic: NewTopic, code: int, message: str) -> None:
             [(0, [1, 2]), (1, [1])],
             39,
             (
-                "The manual partition assignment includes a partition with 1 replica(s), but this is not consistent with "
-                "previous partitions, which have 2 replica(s)."
+                "The manual partition assignment includes a partition with 1 replica(s), but this is not consistent "
+                "with previous partitions, which have 2 replica(s)."
             ),
         ),
         (
