@@ -36,5 +36,6 @@ def begin_duties(
     producers = config.producer_id_expiration_check_interval_ms / 1000
     upkeep.every(producers, "expiry of producers", lambda: logs.expire_producers(wall_ms()))
     if config.log_cleaner_enable:
-        upkeep.every(config.log_cleaner_backoff_ms / 1000, "cleaning", lambda: logs.clean_due(wall_ms()))
+        # The one interval that can change while the broker runs.
+        upkeep.every(lambda: logs.config.log_cleaner_backoff_ms / 1000, "cleaning", lambda: logs.clean_due(wall_ms()))
     upkeep.every(idle_sweep_seconds(config), "idle connections", lambda: host.sweep_idle(monotonic()))

@@ -18,9 +18,13 @@ class Upkeep:
         self._tasks: list[asyncio.Task[None]] = []
         self._passing: set[asyncio.Task[None]] = set()
 
-    def every(self, seconds: float, name: str, duty: Duty, first_after: float | None = None) -> None:
-        first = seconds if first_after is None else first_after
-        self._tasks.append(asyncio.get_running_loop().create_task(self._repeat(seconds, first, name, duty), name=name))
+    def every(
+        self, seconds: float | Callable[[], float], name: str, duty: Duty, first_after: float | None = None
+    ) -> None:
+        """`seconds` may be asked for anew before each pause, where a setting can change."""
+        pause = seconds if callable(seconds) else lambda: seconds
+        first = pause() if first_after is None else first_after
+        self._tasks.append(asyncio.get_running_loop().create_task(self._repeat(pause, first, name, duty), name=name))
 
     def once(self, name: str, duty: Callable[[], Awaitable[object]]) -> None:
         """Starts something now that need not be waited for."""
@@ -42,7 +46,7 @@ class Upkeep:
         self._tasks.clear()
         await asyncio.gather(*self._passing, return_exceptions=True)
 
-    async def _repeat(self, seconds: float, first_after: float, name: str, duty: Duty) -> None:
+    async def _repeat(self, pause: Callable[[], float], first_after: float, name: str, duty: Duty) -> None:
         await asyncio.sleep(first_after)
         while True:
             try:
@@ -50,5 +54,5 @@ class Upkeep:
                 if running is not None:
                     await running
             except Exception:
-                log.exception("%s failed; it is tried again in %g s", name, seconds)
-            await asyncio.sleep(seconds)
+                log.exception("%s failed; it is tried again in %g s", name, pause())
+            await asyncio.sleep(pause())

@@ -41,7 +41,6 @@ class LogDuties:
     ) -> None:
         self.files = files
         self.config = config
-        """May be replaced while the broker runs."""
         self.run_blocking = run_blocking
         self.wall_ms = wall_ms
         self.directories: list[LogDirectory] = []
@@ -52,6 +51,12 @@ class LogDuties:
         self._chores: deque[tuple[LogDirectory, Chore]] = deque()
         self._doomed: deque[tuple[int, LogDirectory, Chore]] = deque()
         self._rolled: dict[TopicPartition, PartitionLog] = {}
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Dynamic settings have changed. What a topic inherits is set at its logs by whoever knows the topic."""
+        self.config = config
+        for partition_log in self._all_logs():
+            partition_log.producers.expiry_ms = config.producer_id_expiration_ms
 
     # -- looking up ---------------------------------------------------------------------------------------------------
 

@@ -77,11 +77,11 @@ class ProducerChange(NamedTuple):
 
 
 class ProducerStates:
-    __slots__ = ("_entries", "_expiry_ms", "_ongoing", "_staged", "_topic_partition", "_unreplicated", "end_offset")
+    __slots__ = ("_entries", "_ongoing", "_staged", "_topic_partition", "_unreplicated", "end_offset", "expiry_ms")
 
     def __init__(self, topic_partition: TopicPartition, expiry_ms: int) -> None:
         self._topic_partition = topic_partition
-        self._expiry_ms = expiry_ms
+        self.expiry_ms = expiry_ms  # may change at any time
         self._entries: dict[int, ProducerEntry] = {}
         self._staged: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}  # first offset → producer id, ascending
@@ -277,4 +277,4 @@ class ProducerStates:
             del self._entries[producer_id]
 
     def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
-        return entry.txn_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiry_ms
+        return entry.txn_first_offset < 0 and now_ms - entry.last_timestamp >= self.expiry_ms

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from moldau.server.handlers import (
+    alter_configs,
+    alter_replica_log_dirs,
     api_versions,
     create_partitions,
     create_topics,
     delete_records,
     delete_topics,
     describe_cluster,
+    describe_configs,
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
     fetch,
     find_coordinator,
+    incremental_alter_configs,
     init_producer_id,
+    list_config_resources,
     list_offsets,
     metadata,
     offset_for_leader_epoch,
@@ -24,9 +29,9 @@ from moldau.server.registry import Api
 
 HANDLERS = (
     produce, fetch, list_offsets, metadata, find_coordinator, api_versions, create_topics, delete_topics,
-    delete_records, init_producer_id, offset_for_leader_epoch,
-    describe_log_dirs, create_partitions, describe_cluster, describe_producers,
-    describe_topic_partitions,
+    delete_records, init_producer_id, offset_for_leader_epoch, describe_configs, alter_configs, alter_replica_log_dirs,
+    describe_log_dirs, create_partitions, incremental_alter_configs, describe_cluster, describe_producers,
+    list_config_resources, describe_topic_partitions,
 )  # fmt: skip
 
 APIS: dict[int, Api] = {handler.API.key: handler.API for handler in HANDLERS}
