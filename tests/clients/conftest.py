@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tests.peers.choice import new_broker
 from tests.support.admin import admin_client
-from tests.support.broker import Broker
 from tests.support.process import BrokerProcess, free_port
 
 BOOTSTRAP = os.environ.get("MOLDAU_TEST_BOOTSTRAP")
-PEER = os.environ.get("MOLDAU_TEST_PEER", "moldau")
 OWN_BROKER_FIXTURES = {"own_broker", "data"}
 
 StartBroker = Callable[..., BrokerProcess]
@@ -42,16 +41,6 @@ class RunningElsewhere:
 
     def __init__(self, address: str) -> None:
         self.address = address
-
-
-def new_broker(directory: Path, settings: Mapping[str, object], port: int = 0) -> BrokerProcess:
-    if PEER == "moldau":
-        return Broker(directory, settings, port)
-    if PEER == "apache":
-        from tests.peers.apache_kafka import ApacheKafka
-
-        return ApacheKafka(directory, settings, port)
-    raise pytest.UsageError(f"MOLDAU_TEST_PEER is {PEER!r}; allowed: moldau, apache")
 
 
 @pytest.fixture(scope="session")

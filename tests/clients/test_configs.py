@@ -181,7 +181,7 @@ def test_dynamic_broker_settings(own_broker: StartBroker, topic: str) -> None:
 
 
 def _change_cluster_default(address: str, key: str, value: str) -> None:
-    """IncrementalAlterConfigs v0: the default for all brokers has the empty name, which no Python client lets through."""
+    """By IncrementalAlterConfigs v0: the cluster's name is empty, which no Python client lets through."""
     body = struct.pack(">ib", 1, BROKER_RESOURCE) + raw.string("")
     body += struct.pack(">i", 1) + raw.string(key) + struct.pack(">b", 0) + raw.string(value) + b"\x00"
     with raw.RawConnection(address) as connection:

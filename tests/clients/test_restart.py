@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from tests.clients.conftest import StartBroker, new_broker
+from tests.clients.conftest import StartBroker
+from tests.peers.choice import new_broker
 from tests.support.admin import SECONDS, admin_client, configs_of, create_topic, delete_records, log_range, topic_names
 from tests.support.clients import CODECS, Confluent, Message
 from tests.support.process import BrokerFailed, BrokerProcess

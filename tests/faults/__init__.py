@@ -1,1 +1,1 @@
-"""What must be survived: kills under load, hostile bytes, slow and idle connections. Imports tests.support, tests.peers."""
+"""What must be survived: kills under load, hostile bytes, slow and idle connections. Imports tests.support only."""

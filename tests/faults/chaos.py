@@ -25,8 +25,8 @@ from pathlib import Path
 import confluent_kafka
 from confluent_kafka.admin import AdminClient
 
+from tests.peers.choice import PEER, PEERS, new_broker
 from tests.support.admin import admin_client, create_topic, log_range
-from tests.support.broker import Broker
 from tests.support.process import BrokerProcess, free_port
 from tests.support.segments import checked_batches, partition_folder
 from tests.support.waiting import wait_until
@@ -294,14 +294,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--flush", action="store_true", help="fsync every message (log.flush.interval.messages=1)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    parser.add_argument("--peer", choices=("moldau", "apache"), default="moldau")
+    parser.add_argument("--peer", choices=PEERS, default=PEER)
     parser.add_argument("--keep", type=Path, help="run in this folder and leave it there")
     chosen = parser.parse_args(arguments)
     settings: dict[str, object] = dict(FLUSH_EACH_MESSAGE) if chosen.flush else {}
     plan = Plan(chosen.rounds, chosen.seed, settings)
     print(f"seed {plan.seed}, settings {settings or 'default'}", flush=True)
     with tempfile.TemporaryDirectory(prefix="moldau-chaos-") as temporary:
-        broker = _new_broker(chosen.peer, chosen.keep or Path(temporary), settings)
+        broker = new_broker(chosen.keep or Path(temporary), settings, free_port(), chosen.peer)
         try:
             print(run(plan, broker, lambda text: print(text, flush=True)))
         except (AssertionError, OSError) as error:
@@ -310,14 +310,6 @@ def main(arguments: list[str]) -> int:
         finally:
             broker.kill()
     return 0
-
-
-def _new_broker(peer: str, directory: Path, settings: dict[str, object]) -> BrokerProcess:
-    if peer == "apache":
-        from tests.peers.apache_kafka import ApacheKafka
-
-        return ApacheKafka(directory, settings, free_port())
-    return Broker(directory, settings, free_port())
 
 
 if __name__ == "__main__":
