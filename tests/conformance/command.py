@@ -1,8 +1,8 @@
 """The commands behind `python -m tests.conformance`.
 
 live     start Apache Kafka and Moldau, send both the same requests, compare; also compares Kafka with its recording
-record   start Apache Kafka (or use --address) and replace the recordings in the repository
-compare  compare a broker that is up at --address (or a Moldau of our own) with the recordings
+record   start Apache Kafka and replace the recordings in the repository
+compare  start Moldau and compare it with the recordings
 """
 
 import argparse
@@ -54,18 +54,18 @@ class Findings:
             console.print(f"{scenario} v{shown} · {text}", markup=False, highlight=False, soft_wrap=True)
 
 
-def record(address: str, folder: Path, scenarios: Sequence[Scenario]) -> None:
+def record(broker: BrokerProcess, folder: Path, scenarios: Sequence[Scenario]) -> None:
     for scenario in track(scenarios, "recording", transient=True):
-        answers = {version: play(scenario, version, address) for version in scenario.versions}
+        answers = {version: play(scenario, version, broker) for version in scenario.versions}
         recording.store(folder, scenario.name, KAFKA, answers)
 
 
-def compare(address: str, folder: Path, scenarios: Sequence[Scenario]) -> Findings:
+def compare(broker: BrokerProcess, folder: Path, scenarios: Sequence[Scenario]) -> Findings:
     found = Findings()
     for scenario in track(scenarios, "comparing", transient=True):
         for version in scenario.versions:
             try:
-                answers = play(scenario, version, address)
+                answers = play(scenario, version, broker)
             except Exception as problem:
                 found.fail(scenario, version, f"{type(problem).__name__}: {problem}")
                 continue
@@ -90,11 +90,11 @@ def compare_recordings(fresh: Path, scenarios: Sequence[Scenario]) -> Findings:
 def live(scenarios: Sequence[Scenario], console: Console) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        with running(brokers.apache_kafka, None) as address:
-            record(address, folder, scenarios)
+        with running(brokers.apache_kafka) as broker:
+            record(broker, folder, scenarios)
         drift = compare_recordings(folder, scenarios)
-        with running(brokers.moldau, None) as address:
-            found = compare(address, folder, scenarios)
+        with running(brokers.moldau) as broker:
+            found = compare(broker, folder, scenarios)
     table = Table("scenario", "versions", "Moldau against Apache Kafka", "Apache Kafka against its recording")
     for scenario in scenarios:
         versions = f"{min(scenario.versions)}-{max(scenario.versions)}"
@@ -114,13 +114,10 @@ def verdict(differences: int) -> str:
 
 
 @contextlib.contextmanager
-def running(start: Start, address: str | None) -> Iterator[str]:
-    """The address given, or that of a broker of our own which ends with the block."""
-    if address is not None:
-        yield address
-        return
+def running(start: Start) -> Iterator[BrokerProcess]:
+    """A broker in a folder of its own; both end with the block."""
     with tempfile.TemporaryDirectory(prefix="moldau-conformance-") as folder, start(Path(folder)) as broker:
-        yield broker.address
+        yield broker
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -129,18 +126,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("command", nargs="?", default="live", choices=("live", "record", "compare"))
     parser.add_argument("scenarios", nargs="*", help="parts of scenario names; all scenarios if none is given")
-    parser.add_argument("--address", help="host:port of a broker that is up")
     parser.add_argument("--folder", type=Path, default=RECORDED, help="where recordings are")
     chosen = parser.parse_args(arguments)
     scenarios, console = chosen_scenarios(chosen.scenarios), Console()
     if chosen.command == "live":
         return live(scenarios, console)
     if chosen.command == "record":
-        with running(brokers.apache_kafka, chosen.address) as address:
-            record(address, chosen.folder, scenarios)
+        with running(brokers.apache_kafka) as broker:
+            record(broker, chosen.folder, scenarios)
         return 0
-    with running(brokers.moldau, chosen.address) as address:
-        found = compare(address, chosen.folder, scenarios)
+    with running(brokers.moldau) as broker:
+        found = compare(broker, chosen.folder, scenarios)
     found.show(console)
     console.print(f"{found.steps} answers compared, {len(found.versions)} differences, {len(found.used)} known ones")
     return 1 if found.versions else 0

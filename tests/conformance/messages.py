@@ -163,9 +163,9 @@ def _plain(value: Any) -> Plain:
     return value
 
 
-def walk(plain: Plain) -> Iterator[Mapping[str, Plain]]:
+def walk(plain: Plain) -> Iterator[dict[str, Plain]]:
     """Every mapping inside an answer, outer ones first."""
-    if isinstance(plain, Mapping):
+    if isinstance(plain, dict):
         yield plain
         for value in plain.values():
             yield from walk(value)

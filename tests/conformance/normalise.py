@@ -2,7 +2,7 @@
 
 Replaced: topic ids, producer ids and fetch session ids (same id, same placeholder), the cluster's id, the epoch of its
 features, ports and other settings of the deployment, log folders, disk space, the prefix of the run's topic names
-(by ~), times that the broker took from its clock, and documentation (everybody's own words).
+(by ~), times that the broker took from its clock, leader epochs after a restart, documentation (everybody's own words).
 """
 
 import base64
@@ -43,6 +43,7 @@ class Normaliser:
     producer_ids: dict[int, str] = field(default_factory=dict)
     session_ids: dict[int, str] = field(default_factory=dict)
     folders: dict[str, str] = field(default_factory=dict)
+    leader_epochs: dict[int, str] = field(default_factory=dict)
     sent_crcs: set[int] = field(default_factory=set)
 
     def name_topic_id(self, topic_id: str | None, name: str) -> None:
@@ -83,6 +84,8 @@ class Normaliser:
             return self.topic_ids.get(value, "an unknown id")
         if name in ("producer_id", "session_id"):
             return (self.producer_ids if name == "producer_id" else self.session_ids).get(value, value)
+        if name in ("leader_epoch", "epoch"):
+            return self.leader_epochs.get(value, value)
         if name == "finalized_features_epoch" and value >= 0:
             return "EPOCH"
         if name == "port" and value > 0:

@@ -7,12 +7,12 @@ import struct
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from tests.conformance import batches
 from tests.conformance.batches import Batch
-from tests.conformance.messages import api, decode_response, encode_request, is_flexible
+from tests.conformance.messages import api, decode_response, encode_request, is_flexible, walk
 from tests.conformance.normalise import Normaliser
 from tests.conformance.wire_client import ANSWER_SECONDS, NoAnswer, WireClient, frame, request_header
 from tests.support.waiting import wait_until
@@ -44,14 +44,17 @@ class Session:
     tag: str
     normaliser: Normaliser
     time_base: int
+    restart_broker: Callable[[], None]
     answers: dict[str, Plain] = field(default_factory=dict)
 
     @classmethod
-    def start(cls, scenario: str, version: int, client: WireClient, tag: str) -> "Session":
+    def start(
+        cls, scenario: str, version: int, client: WireClient, tag: str, restart_broker: Callable[[], None]
+    ) -> "Session":
         now = int(time.time() * 1000)
         time_base = now - _HOUR_MS
         normaliser = Normaliser(tag, f"{scenario}-{version}-{tag}-", time_base, now)
-        return cls(scenario, version, client, tag, normaliser, time_base)
+        return cls(scenario, version, client, tag, normaliser, time_base, restart_broker)
 
     # -- names and times -------------------------------------------------------------------------------------------
 
@@ -78,12 +81,13 @@ class Session:
         ordered: bool = False,
         damage: Callable[[bytes], bytes] | None = None,
         seconds: float = ANSWER_SECONDS,
+        edit: Callable[[Plain], Plain] = lambda answer: answer,
     ) -> Plain:
         """Send a request, record the normalised answer under the step's name and return the plain one."""
         chosen = self.version if version is None else version
         body = encode_request(name, chosen, content)
         answer = self._exchange(name, chosen, body if damage is None else damage(body), seconds=seconds)
-        self.note(step, self._comparable(answer, only_own, ordered))
+        self.note(step, self._comparable(edit(answer), only_own, ordered))
         return answer
 
     def ask_bytes(self, step: str, name: str, version: int, body: bytes, *, answer_version: int | None = None) -> None:
@@ -104,10 +108,35 @@ class Session:
         """Send a request that gets no answer."""
         self._send(name, self.version, encode_request(name, self.version, content))
 
+    def offer(self, step: str, topic: Topic, *records: Batch | bytes) -> None:
+        """Produce, record the answer and, if it was accepted, what is stored, with offsets counted from the log's end.
+
+        So an answer does not depend on what the broker made of the steps before.
+        """
+        end = self.end_offset(topic)
+
+        def from_the_end(answer: Plain) -> Plain:
+            for mapping in walk(answer):
+                if mapping.get("base_offset", -1) >= 0:
+                    mapping["base_offset"] -= end
+            return answer
+
+        answer = self.ask(step, "produce", self.produce(topic, *records), edit=from_the_end)
+        outcome = None if isinstance(answer, NoAnswer) else answer["responses"][0]["partition_responses"][0]
+        if outcome is not None and outcome["error_code"] == "NONE":
+            found = self.send("fetch", self.fetch(topic, end))["responses"][0]["partitions"][0]["records"]
+            stored = [dict(batch) for batch in batches.describe(found, self.normaliser.sent_crcs)]
+            self.note(f"{step}: stored", self.normaliser.answer(from_the_end(stored), ordered=True))
+
+    def end_offset(self, topic: Topic) -> int:
+        wanted = {"name": topic.name, "partitions": [{"partition_index": 0, "timestamp": -1}]}
+        answer = self.send("list_offsets", {"replica_id": -1, "topics": [wanted]})
+        return int(answer["topics"][0]["partitions"][0]["offset"])
+
     @contextlib.contextmanager
     def waiting_for(self, step: str, name: str, content: Fields) -> Iterator[None]:
         """Record the answer to a request that is under way, on a connection of its own, while the block runs."""
-        other = Session(self.scenario, self.version, self.client.another(), self.tag, self.normaliser, self.time_base)
+        other = replace(self, client=self.client.another())
         correlation = other._send(name, self.version, encode_request(name, self.version, content))
         try:
             yield
@@ -137,6 +166,13 @@ class Session:
         """So that what the broker stamps next is later than what it stamped before."""
         begun = time.time()
         self.until(lambda: time.time() > begun + 0.002, "a tick of the clock")
+
+    def restart(self, *topics: tuple[Topic, int]) -> None:
+        """A clean stop and a start of the broker; returns when it serves these topics with so many partitions."""
+        self.client.close()
+        self.restart_broker()
+        for topic, partitions in topics:
+            self.until(lambda: self.is_served(topic.name, partitions), f"a leader for {topic.name}")  # noqa: B023
 
     def create(self, label: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> Topic:
         name = self.topic_name(label)

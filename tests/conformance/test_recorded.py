@@ -26,7 +26,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.mark.parametrize(("scenario", "version"), PLAYS)
 def test_answers_as_recorded(broker: BrokerProcess, scenario: Scenario, version: int) -> None:
-    answers = play(scenario, version, broker.address)
+    answers = play(scenario, version, broker)
     expected = recording.load(recording.RECORDED, scenario.name, version)
     differences = unexplained(scenario.name, recording.compare(expected, answers))
     assert not differences, "\n".join(["the answers differ:", *map(str, differences)])
