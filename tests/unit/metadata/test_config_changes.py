@@ -121,6 +121,11 @@ THREADS = "org.apache.kafka.common.config.ConfigException: Log cleaner threads c
          f"Invalid value {THREADS} the current value 1 for configuration Invalid dynamic configuration"),
         (BROKER, "", [("background.threads", SET, "0")], 42,
          "Invalid value 0 for configuration background.threads: Value must be at least 1"),
+        (BROKER, "1", [("min.insync.replicas", SET, "1")], 40,
+         "Broker-level min.insync.replicas cannot be altered while ELR is enabled."),
+        (BROKER, "", [("min.insync.replicas", DELETE, None)], 40,
+         "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."),
+        (BROKER, "", [("min.insync.replicas", SET, "2")], 0, None),
         (LOGGER, "1", [("nope", SET, "INFO")], 40, "Logger nope does not exist!"),
         (LOGGER, "1", [("nope", DELETE, None)], 40, "Logger nope does not exist!"),
         (LOGGER, "1", [("root", SET, "info")], 40,
@@ -290,6 +295,16 @@ def test_refusals_of_all_settings_at_once(
     before = cluster.image
     assert alter_all(cluster, kind, name, *settings) == AlteredResource(kind, name, ErrorCode(code), message)
     assert cluster.image is before
+
+
+def test_the_clusters_number_of_replicas_in_sync_cannot_be_left_out(cluster: Cluster) -> None:
+    message = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+    alter_all(cluster, BROKER, "", ("min.insync.replicas", "1"), ("log.retention.ms", "99"))
+    refused = AlteredResource(BROKER, "", ErrorCode.INVALID_CONFIG, message)
+    assert alter_all(cluster, BROKER, "") == refused
+    assert alter_all(cluster, BROKER, "", ("log.retention.ms", "98")) == refused
+    assert alter_all(cluster, BROKER, "", ("min.insync.replicas", "1")) == AlteredResource(BROKER, "")
+    assert dict(cluster.image.default_broker_settings.values) == {"min.insync.replicas": "1"}
 
 
 def test_all_settings_at_once_replace_those_that_were(cluster: Cluster) -> None:
