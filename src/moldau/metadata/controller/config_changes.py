@@ -210,7 +210,7 @@ def _change_one(settings: dict[str, str], change: SettingChange, known: Settings
             settings.pop(name, None)
         case AlterOperation.APPEND:
             items = _list_items(settings.get(name, known[name].default))
-            settings[name] = ",".join([*items, *(item for item in java_split(value) if item not in items)])
+            settings[name] = ",".join([*items, *(i for i in dict.fromkeys(java_split(value)) if i not in items)])
         case AlterOperation.SUBTRACT:
             items = _list_items(settings.get(name, known[name].default))
             for item in java_split(value):

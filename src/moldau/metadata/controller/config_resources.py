@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from moldau.config.broker import BrokerConfig
 from moldau.config.definition import ConfigError, Settings, Value
+from moldau.config.javatext import in_hash_order
 from moldau.config.tables import client_metrics_settings, group_settings
 from moldau.config.topic import validate_overrides
 from moldau.metadata import image as images
@@ -120,7 +121,7 @@ def _check_group(name: str, settings: Mapping[str, str], broker: BrokerConfig) -
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     known = group_settings()
-    for key in settings:
+    for key in in_hash_order(settings):
         if key not in known:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {key}")
     values = _parsed(known, settings)
