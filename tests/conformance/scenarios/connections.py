@@ -7,14 +7,16 @@ from typing import Any
 
 from tests.conformance.messages import api, encode_request, is_flexible
 from tests.conformance.scenario import Script, scenario
+from tests.conformance.scenarios.offset_fetch import await_groups
 from tests.conformance.session import Session
 from tests.conformance.wire_client import frame, request_header, string_field
 
 APIS_SERVED = (
-    "produce", "fetch", "list_offsets", "metadata", "find_coordinator", "api_versions", "create_topics",
-    "delete_topics", "delete_records", "init_producer_id", "offset_for_leader_epoch", "describe_configs",
-    "alter_configs", "alter_replica_log_dirs", "describe_log_dirs", "create_partitions", "incremental_alter_configs",
-    "describe_cluster", "describe_producers", "list_config_resources", "describe_topic_partitions",
+    "produce", "fetch", "list_offsets", "metadata", "offset_fetch", "find_coordinator", "api_versions",
+    "create_topics", "delete_topics", "delete_records", "init_producer_id", "offset_for_leader_epoch",
+    "describe_configs", "alter_configs", "alter_replica_log_dirs", "describe_log_dirs", "create_partitions",
+    "incremental_alter_configs", "describe_cluster", "describe_producers", "list_config_resources",
+    "describe_topic_partitions",
 )  # fmt: skip
 
 # Requests that are complete but ask for little, so that a cut or a stray byte hits a field and not an empty list.
@@ -23,6 +25,7 @@ SMALL_REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "fetch": {"replica_id": -1, "topics": []},
     "list_offsets": {"replica_id": -1, "topics": []},
     "metadata": {"topics": [], "allow_auto_topic_creation": False},
+    "offset_fetch": {"group_id": "g", "groups": [{"group_id": "g"}]},
     "find_coordinator": {"key": "g", "key_type": 0, "coordinator_keys": []},
     "api_versions": {"client_software_name": "conformance", "client_software_version": "1"},
     "init_producer_id": {"transactional_id": None, "transaction_timeout": 1000},
@@ -100,6 +103,8 @@ def _malformed(name: str) -> Script:
     def script(s: Session, version: int) -> None:
         if name == "find_coordinator":
             s.await_coordinator(0)
+        if name == "offset_fetch":
+            await_groups(s, "g")
         small = SMALL_REQUESTS.get(name, {})
         steps: dict[str, Callable[[bytes], bytes]] = {
             "last byte missing": lambda body: body[:-1],

@@ -19,9 +19,20 @@ def _asked(version: int, group: str, wanted: list[Wanted] | None, **more: Any) -
     return {"group_id": group, "topics": named, **more}
 
 
+def await_groups(s: Session, *names: str) -> None:
+    """Apache Kafka tells who coordinates a group shortly before that broker is ready to do it."""
+    s.await_coordinator(0)
+    asked = {"groups": [{"group_id": name, "topics": None} for name in names]}
+
+    def ready() -> bool:
+        return all(group["error_code"] == "NONE" for group in s.send("offset_fetch", asked)["groups"])
+
+    s.until(ready, "a coordinator that serves its groups")
+
+
 @scenario("offset_fetch")
 def offset_fetch_of_unknown_groups(s: Session, version: int) -> None:
-    s.await_coordinator(0)
+    await_groups(s, s.topic_name("group"), "")
     topic, other = s.create("a", 2), s.create("b")
     missing = Topic(s.topic_name("missing"), "00000000-0000-4000-8000-000000000001")
     group = s.topic_name("group")
@@ -54,7 +65,7 @@ def offset_fetch_of_unknown_groups(s: Session, version: int) -> None:
 
 @scenario("offset_fetch", versions=range(8, 11))
 def offset_fetch_of_several_groups(s: Session, version: int) -> None:
-    s.await_coordinator(0)
+    await_groups(s, s.topic_name("one"), s.topic_name("two"))
     topic = s.create("a", 2)
 
     def of(label: str, wanted: list[Wanted] | None) -> Any:

@@ -22,13 +22,14 @@ from moldau.server.handlers import (
     list_config_resources,
     list_offsets,
     metadata,
+    offset_fetch,
     offset_for_leader_epoch,
     produce,
 )
 from moldau.server.registry import Api
 
 HANDLERS = (
-    produce, fetch, list_offsets, metadata, find_coordinator, api_versions, create_topics, delete_topics,
+    produce, fetch, list_offsets, metadata, offset_fetch, find_coordinator, api_versions, create_topics, delete_topics,
     delete_records, init_producer_id, offset_for_leader_epoch, describe_configs, alter_configs, alter_replica_log_dirs,
     describe_log_dirs, create_partitions, incremental_alter_configs, describe_cluster, describe_producers,
     list_config_resources, describe_topic_partitions,
