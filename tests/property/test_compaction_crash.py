@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -25,7 +26,7 @@ from tests.support.managers import Managed
 
 # Two or three of these segments make a group.
 CONFIG = settings(
-    cleanup_policy="compact", min_cleanable_dirty_ratio=0.1, segment_bytes=420, index_interval_bytes=1, segment_ms=10**9
+    cleanup_policy="compact", min_cleanable_dirty_ratio=0.1, segment_bytes=520, index_interval_bytes=1, segment_ms=10**9
 )
 KEYS = ("a", "b", "c", "d")
 Found = tuple[tuple[int, bytes | None, bytes | None], ...]
@@ -33,7 +34,7 @@ Found = tuple[tuple[int, bytes | None, bytes | None], ...]
 
 def fill(log: PartitionLog) -> None:
     for number in range(12):
-        records = [Record(b"%d" % number, key.encode(), NOW) for key in (KEYS[number % 4], "always")]
+        records = [Record(b"%d" % number, key.encode(), NOW) for key in (KEYS[number % 4], "always", f"only {number}")]
         stage(log, bytearray(build_batch(records)))
         log.commit()
         if number % 2:
@@ -43,6 +44,8 @@ def fill(log: PartitionLog) -> None:
 
 
 def found_in(log: PartitionLog) -> Found:
+    for segment, following in pairwise(log.segments):
+        assert segment.next_offset() <= following.base_offset, "no segment reaches into the next one"
     return tuple((record.offset, record.key, record.value) for record in records_from(log, 0))
 
 
