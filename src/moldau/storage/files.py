@@ -188,7 +188,11 @@ def write_file(files: FileSystem, path: str, data: Buffer, *, sync: bool) -> Non
 
 
 def sync_file(files: FileSystem, path: str) -> None:
-    fd = files.open(path)
+    """Sync a file by its name; one that has been deleted needs it no more."""
+    try:
+        fd = files.open(path)
+    except FileNotFoundError:
+        return
     try:
         files.fdatasync(fd)
     finally:

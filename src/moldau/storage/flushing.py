@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 
 from moldau.storage.errors import LogIOError
@@ -54,8 +53,7 @@ class FlushWork:
             for fd in self._handles:
                 self._files.fdatasync(fd)
             for path in self._paths:
-                with contextlib.suppress(FileNotFoundError):  # deleted since
-                    sync_file(self._files, path)
+                sync_file(self._files, path)
             if self._epochs is not None:
                 replace_file(self._files, *self._epochs)
             if self._directory_changed:

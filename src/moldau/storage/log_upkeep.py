@@ -85,7 +85,7 @@ class LogUpkeep(LogBase):
         return True
 
     def _truncate(self, offset: int) -> None:
-        self._retire([segment for segment in self.segments if segment.base_offset > offset])
+        self._retire([segment for segment in reversed(list(self.segments)) if segment.base_offset > offset])
         active = self.segments.active
         position = active.locate(offset)
         if position < 0:
@@ -104,7 +104,7 @@ class LogUpkeep(LogBase):
         self._require_nothing_staged()
 
         def run() -> None:
-            self._retire(list(self.segments))
+            self._retire(list(reversed(list(self.segments))))
             self.segments.add(self._create_segment(offset))
             self.leader_epochs.clear()
             self._snapshots.remove_all()
@@ -116,7 +116,8 @@ class LogUpkeep(LogBase):
 
     def _end_at(self, offset: int) -> None:
         self.log_end_offset = self.staged_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
+        # Below the new end, since the file's new length is not on disk yet: the next flush has something to do.
+        self.recovery_point = min(self.recovery_point, max(0, offset - 1))
         self._generation += 1
         self._sealed_before = [base for base in self._sealed_before if base <= offset]
         self._read_ends.clear()
@@ -162,7 +163,8 @@ class LogUpkeep(LogBase):
         self.producers.log_start_moved(offset)
 
     def _retire(self, segments: Sequence[Segment]) -> None:
-        """Take segments out of service. Readers that hold their files finish undisturbed."""
+        """Take segments out of service, in this order: a crash in between must leave no hole, so it is the newest first
+        when the end is cut and the oldest first when the start moves. Who still reads from a file may finish."""
         self.segments.remove(segments)
         self._read_ends.clear()
         for segment in segments:

@@ -25,7 +25,7 @@ def test_the_first_record_at_or_after_a_time(new_log, codec, reopened):
     if reopened:
         log.close(clean=True)
         log = new_log(config=config, clean_shutdown=True)
-    for wanted in range(0, 130):
+    for wanted in range(130):
         expected = next((offset for offset, time in enumerate(stored) if time >= wanted), None)
         found = log.offset_for_timestamp(NOW + wanted)
         if expected is None:
