@@ -286,7 +286,7 @@ def test_truncation_removes_every_batch_that_reaches_the_offset(new_log):
     assert log.truncate_to(9)  # in the middle of the batch at 8
     assert log.log_end_offset == 8 and log.recovery_point == 7
     assert [offset for offset, _ in values_from(log)] == list(range(8))
-    assert log.leader_epochs.latest == 4
+    assert log.leader_epochs.latest == 3
     assert log.max_timestamp().timestamp == NOW + 3
     assert append(log, b"new", epoch=9) == 8
     assert values_from(log, 7) == [(7, b"2"), (8, b"new")]
