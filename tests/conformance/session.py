@@ -199,6 +199,18 @@ class Session:
 
         self.until(found, f"a coordinator of type {key_type}")
 
+    def new_producer(self) -> int:
+        """Apache Kafka refuses the first requests for an id, while it fetches a block of them."""
+
+        def given() -> bool:
+            answer = self.send("init_producer_id", {"transactional_id": None, "transaction_timeout": 60_000})
+            ids.append(int(answer["producer_id"]))
+            return bool(answer["error_code"] == "NONE")
+
+        ids: list[int] = []
+        self.until(given, "a producer id")
+        return ids[-1]
+
     def is_known(self, name: str) -> bool:
         described = self.send("metadata", {"topics": [{"name": name}], "allow_auto_topic_creation": False})
         return bool(described["topics"][0]["error_code"] == "NONE")

@@ -103,6 +103,8 @@ def _malformed(name: str) -> Script:
     def script(s: Session, version: int) -> None:
         if name == "find_coordinator":
             s.await_coordinator(0)
+        if name == "init_producer_id":
+            s.new_producer()
         if name == "offset_fetch":
             await_groups(s, "g")
         small = SMALL_REQUESTS.get(name, {})

@@ -12,6 +12,7 @@ LAST_SEQUENCE = 2**31 - 1
 @scenario("init_producer_id")
 def init_producer_id(s: Session, version: int) -> None:
     base = {"transactional_id": None, "transaction_timeout": 60_000}
+    s.new_producer()
     s.ask("new id", "init_producer_id", base)
     s.ask("another id", "init_producer_id", base)
     s.ask("timeout 0", "init_producer_id", {**base, "transaction_timeout": 0})
@@ -24,11 +25,6 @@ def init_producer_id(s: Session, version: int) -> None:
     s.ask("id -5", "init_producer_id", {**base, "producer_id": -5, "producer_epoch": -5})
 
 
-def _producer(s: Session) -> int:
-    answer = s.send("init_producer_id", {"transactional_id": None, "transaction_timeout": 60_000})
-    return int(answer["producer_id"])
-
-
 def _sequenced(s: Session, producer: int, epoch: int, sequence: int, count: int = 1) -> Batch:
     values = [f"e{epoch} s{sequence + index}" for index in range(count)]
     return s.batch(*values, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
@@ -36,7 +32,7 @@ def _sequenced(s: Session, producer: int, epoch: int, sequence: int, count: int 
 
 @scenario("produce", versions=SERVED)
 def producer_sequences(s: Session, version: int) -> None:
-    topic, producer = s.create("a", 2), _producer(s)
+    topic, producer = s.create("a", 2), s.new_producer()
 
     def ask(step: str, sequence: int, count: int = 1, epoch: int = 0, partition: int = 0) -> None:
         s.ask(step, "produce", s.produce(topic, _sequenced(s, producer, epoch, sequence, count), partition=partition))
@@ -66,7 +62,7 @@ def producer_sequences(s: Session, version: int) -> None:
 
 @scenario("produce", versions=SERVED)
 def producer_epochs(s: Session, version: int) -> None:
-    topic, producer = s.create("a"), _producer(s)
+    topic, producer = s.create("a"), s.new_producer()
 
     def ask(step: str, epoch: int, sequence: int, count: int = 1) -> None:
         s.ask(step, "produce", s.produce(topic, _sequenced(s, producer, epoch, sequence, count)))
@@ -107,7 +103,7 @@ def producers_out_of_nowhere(s: Session, version: int) -> None:
 
 @scenario("describe_producers")
 def describe_producers(s: Session, version: int) -> None:
-    topic, producer = s.create("a", 2), _producer(s)
+    topic, producer = s.create("a", 2), s.new_producer()
 
     def ask(step: str, name: str, *partitions: int) -> None:
         s.ask(step, "describe_producers", {"topics": [{"name": name, "partition_indexes": list(partitions)}]})
@@ -117,7 +113,7 @@ def describe_producers(s: Session, version: int) -> None:
     ask("none that counts", topic.name, 0)
     s.fill(topic, _sequenced(s, producer, 0, 0, 3), _sequenced(s, producer, 0, 3))
     ask("one producer", topic.name, 0, 1)
-    s.fill(topic, _sequenced(s, producer, 1, 0), _sequenced(s, _producer(s), 0, 0, 2))
+    s.fill(topic, _sequenced(s, producer, 1, 0), _sequenced(s, s.new_producer(), 0, 0, 2))
     s.ask(
         "two producers",
         "describe_producers",

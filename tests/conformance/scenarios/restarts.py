@@ -58,7 +58,7 @@ def stale_epochs(s: Session, version: int) -> None:
 @scenario("metadata", versions=[13])
 def kept_over_a_restart(s: Session, version: int) -> None:
     topic = s.create("a", 2, configs={"retention.ms": "123456789"})
-    producer = int(s.send("init_producer_id", {"transactional_id": None, "transaction_timeout": 60_000})["producer_id"])
+    producer = s.new_producer()
 
     def sequenced(sequence: int) -> Any:
         return s.batch(f"s{sequence}", producer_id=producer, producer_epoch=0, base_sequence=sequence)
