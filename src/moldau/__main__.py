@@ -1,6 +1,6 @@
 """`python -m moldau` is the `moldau` command."""
 
-from moldau.cli.main import main
+from moldau.cli.entry import main
 
 if __name__ == "__main__":
     main()

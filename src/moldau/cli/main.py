@@ -1,4 +1,4 @@
-"""The `moldau` command: its groups and the entry point."""
+"""The `moldau` command: its groups. The process enters through `moldau.cli.entry`."""
 
 from typing import Annotated
 
@@ -31,8 +31,3 @@ def _options(
     ] = False,
 ) -> None:
     """Options that stand before a command."""
-
-
-def main() -> None:
-    """Run the command line; ends the process with the command's exit code."""
-    app()
