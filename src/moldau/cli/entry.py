@@ -1,4 +1,4 @@
-"""Where the process begins. Starting a broker goes straight to it; every other command first imports the command line."""
+"""Where the process begins. Starting a broker goes straight to it; other commands first import the command line."""
 
 import sys
 

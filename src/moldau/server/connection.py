@@ -24,7 +24,7 @@ from moldau.server.buffers import Budget, BufferPool
 from moldau.wire.framing import SIZE
 
 if TYPE_CHECKING:
-    from moldau.server.quick_produce import ProduceRoute
+    from moldau.server.quick_produce import ProduceRoutes
 
 log = logging.getLogger("moldau.server.connection")
 
@@ -136,7 +136,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading_paused = False
         self._waits_for_budget = False
         self._dispatching = False
-        self.produce_route: ProduceRoute | None = None
+        self.produce_routes: ProduceRoutes | None = None
         # outward
         self._slots: deque[Slot] = deque()
         self._outbox: deque[Piece] = deque()

@@ -57,7 +57,7 @@ class Dispatcher:
 
     def dispatch(self, connection: Connection, frame: Frame) -> None:
         try:
-            if connection.produce_route is not None and quick_produce.take(self.broker, connection, frame):
+            if connection.produce_routes is not None and quick_produce.take(self.broker, connection, frame):
                 return
             header = read_request_header(frame.view)
             api = self.apis.get(header.api_key)

@@ -1,4 +1,4 @@
-"""The short way of a produce request that looks like the last one of its connection.
+"""The short way of a produce request that looks like an earlier one of its connection.
 
 A client repeats the same bytes in each request: client id, acks, topic, partition. A route remembers them, with the
 partition they led to and the answer but for its offsets; if the next request begins with the same bytes, nothing is
@@ -43,6 +43,7 @@ OFFSETS = Struct(">qqq")
 OFFSETS_WITHOUT_START = Struct(">qq")
 LOG_START_FROM = 5
 TOPIC_IDS_FROM = 13
+MAX_ROUTES = 1024
 FLEXIBLE_FROM = ProduceRequest.FLEXIBLE_FROM
 #: Behind the records of a flexible request: no tags of the partition, of the topic, of the request.
 NO_TAGS = b"\x00\x00\x00"
@@ -81,6 +82,33 @@ class ProduceRoute:
         index = self.partition.topic_partition.partition
         failed = PartitionProduceResponse(index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR, base_offset=NO_OFFSET)
         return whole_answer(self.version, correlation_id, self.key, failed)
+
+
+class ProduceRoutes:
+    """The routes of a connection: a client that writes to many partitions sends a request for each in turn.
+
+    Where a head ends is not known before it is parsed, but the heads of one client and topic are equally long.
+    """
+
+    __slots__ = ("_by_end", "_count")
+
+    def __init__(self) -> None:
+        self._by_end: dict[int, dict[bytes, ProduceRoute]] = {}
+        self._count = 0
+
+    def find(self, view: memoryview) -> ProduceRoute | None:
+        for end, routes in self._by_end.items():
+            route = routes.get(view[HEAD_AT:end].tobytes())
+            if route is not None:
+                return route
+        return None
+
+    def add(self, route: ProduceRoute) -> None:
+        if self._count >= MAX_ROUTES:
+            self._by_end.clear()
+            self._count = 0
+        self._by_end.setdefault(route.head_end, {})[route.head] = route
+        self._count += 1
 
 
 def whole_answer(version: int, correlation_id: int, key: UUID | str, partition: PartitionProduceResponse) -> bytes:
@@ -134,9 +162,11 @@ class QuickAppend:
 
 def take(broker: Broker, connection: Connection, frame: Frame) -> bool:
     """Whether the request was taken; if not, nothing of it was touched."""
-    route = connection.produce_route
     view = frame.view
-    if route is None or view[0] or view[1] or view[HEAD_AT : route.head_end] != route.head:
+    if connection.produce_routes is None or view[0] or view[1]:
+        return False
+    route = connection.produce_routes.find(view)
+    if route is None:
         return False
     _, version, correlation_id = HEADER.unpack_from(view, 0)
     partition = route.partition
@@ -188,7 +218,6 @@ def remember(
 ) -> None:
     """Makes the route for the requests that follow, if this one is of the kind that can have one."""
     version = context.api_version
-    connection.produce_route = None
     if request.transactional_id is not None or request.acks not in (ALL, 1) or len(request.topic_data) != 1:
         return
     (topic,) = request.topic_data
@@ -208,4 +237,6 @@ def remember(
     length_field, tail = (uvarint(size + 1), NO_TAGS) if version >= FLEXIBLE_FROM else (INT32.pack(size), b"")
     head_end = frame.size - len(tail) - size - len(length_field)
     if frame.view[head_end : head_end + len(length_field)] == length_field:
-        connection.produce_route = ProduceRoute(context, bytes(frame.view[HEAD_AT:head_end]), partition, key)
+        if connection.produce_routes is None:
+            connection.produce_routes = ProduceRoutes()
+        connection.produce_routes.add(ProduceRoute(context, bytes(frame.view[HEAD_AT:head_end]), partition, key))
