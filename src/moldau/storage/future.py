@@ -20,6 +20,7 @@ from moldau.storage.log import PartitionLog
 from moldau.storage.log_directory import LogDirectory
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
+from moldau.wire.batch import parse_header
 
 if TYPE_CHECKING:
     from moldau.storage.manager import LogManager
@@ -122,24 +123,32 @@ class FutureLogs:
 
     async def _copy_some(self, current: PartitionLog, copy: PartitionLog) -> bool:
         """False if there is nothing to copy."""
-        if copy.log_end_offset < current.log_start_offset:
-            copy.truncate_fully_and_start_at(current.log_start_offset)
-        elif copy.log_end_offset > current.log_end_offset:
+        if copy.log_end_offset > current.log_end_offset:
             copy.truncate_to(current.log_end_offset)
-        found = current.read(copy.log_end_offset, CHUNK_BYTES, current.log_end_offset)
-        if not found.length:
+        is_behind = copy.log_end_offset < current.log_start_offset
+        offset = max(copy.log_end_offset, current.log_start_offset)
+        data = await self._read(current, offset)
+        if self.get(copy.topic_partition) is not copy or copy.log_end_offset > current.log_end_offset:
             return False
+        if is_behind:  # the log may start within a batch
+            copy.truncate_fully_and_start_at(parse_header(data).base_offset if data else offset)
+        if data:
+            copy.append_as_follower(data)
+        return is_behind or bool(data)
+
+    async def _read(self, current: PartitionLog, offset: int) -> bytes:
+        found = current.read(offset, CHUNK_BYTES, current.log_end_offset)
+        if not found.length:
+            return b""
         found.file.acquire()
         try:
-            descriptor = found.file.fileno
-            data = await self._manager.run_blocking(
-                lambda: read_fully(self._manager.files, descriptor, found.length, found.position)
+            descriptor, files = found.file.fileno, self._manager.files
+            data: bytes = await self._manager.run_blocking(
+                lambda: read_fully(files, descriptor, found.length, found.position)
             )
+            return data
         finally:
             found.file.release()
-        if self.get(copy.topic_partition) is copy and copy.log_end_offset <= current.log_end_offset:
-            copy.append_as_follower(data)
-        return True
 
     def _replace(self, current: PartitionLog, copy: PartitionLog) -> None:
         manager, partition = self._manager, current.topic_partition
