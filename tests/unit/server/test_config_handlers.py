@@ -283,3 +283,10 @@ def test_moves_need_a_permission_of_the_cluster(desk: Desk) -> None:
     assert _move(desk, ("/x", "a", [0])) == {"a": [(0, 31)]}
     assert desk.moved == {}
     assert desk.asked == [(Operation.ALTER, Resource.CLUSTER, "kafka-cluster")]
+
+
+def test_sockets_are_bound_at_start_and_stay(desk: Desk) -> None:
+    """Apache Kafka could open others while it runs."""
+    for name, value in (("listeners", "PLAINTEXT://:1"), ("listener.security.protocol.map", "PLAINTEXT:SSL")):
+        refusal = f"Cannot update these configs dynamically: [{name}]"
+        assert desk.change((BROKER, "1", [(name, 0, value)])) == [(42, refusal)]
