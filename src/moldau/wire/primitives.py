@@ -3,6 +3,9 @@
 Layout: a legacy string is int16 length + UTF-8, a compact one uvarint(length + 1) + UTF-8, null is -1 or 0; bytes use
 int32 instead of int16; an array is int32 or uvarint(count + 1). Tagged fields are uvarint count, then (tag, size,
 bytes) each. Every reader checks bounds and raises DecodeError: a slice past the end would silently come out short.
+
+As in Apache Kafka, whose variable-length integers have 32 bits with a sign, any negative length is read as null, and
+what is not UTF-8 in a string is replaced (U+FFFD).
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from moldau.wire.schema import ZERO_UUID, Buffer
 INT16 = Packer(">h")
 INT32 = Packer(">i")
 MAX_UVARINT_BYTES = 5
+_32_BITS = 0xFFFFFFFF
+_SIGN_BIT = 0x80000000
 
 
 class DecodeError(ValueError):
@@ -32,9 +37,15 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, position
+            return value & _32_BITS, position
         shift += 7
     raise DecodeError("variable-length integer is too long")
+
+
+def compact_length(buffer: Buffer, position: int) -> tuple[int, int]:
+    """A length or count that is written plus one; negative for null."""
+    value, position = read_uvarint(buffer, position)
+    return (-1 if value > _SIGN_BIT else value - 1), position
 
 
 def uvarint(value: int) -> bytes:
@@ -57,32 +68,29 @@ def take(buffer: Buffer, position: int, size: int, what: str) -> tuple[Buffer, i
 
 def text(buffer: Buffer, position: int, size: int, what: str) -> tuple[str, int]:
     raw, end = take(buffer, position, size, what)
-    try:
-        return str(raw, "utf-8"), end
-    except UnicodeDecodeError as error:
-        raise DecodeError(f"{what}: not UTF-8") from error
+    return str(raw, "utf-8", "replace"), end
 
 
 def read_string(buffer: Buffer, position: int, what: str) -> tuple[str | None, int]:
     (size,) = INT16.unpack_from(buffer, position)
     position += 2
-    return (None, position) if size == -1 else text(buffer, position, size, what)
+    return (None, position) if size < 0 else text(buffer, position, size, what)
 
 
 def read_compact_string(buffer: Buffer, position: int, what: str) -> tuple[str | None, int]:
-    size, position = read_uvarint(buffer, position)
-    return (None, position) if size == 0 else text(buffer, position, size - 1, what)
+    size, position = compact_length(buffer, position)
+    return (None, position) if size < 0 else text(buffer, position, size, what)
 
 
 def read_bytes(buffer: Buffer, position: int, what: str) -> tuple[Buffer | None, int]:
     (size,) = INT32.unpack_from(buffer, position)
     position += 4
-    return (None, position) if size == -1 else take(buffer, position, size, what)
+    return (None, position) if size < 0 else take(buffer, position, size, what)
 
 
 def read_compact_bytes(buffer: Buffer, position: int, what: str) -> tuple[Buffer | None, int]:
-    size, position = read_uvarint(buffer, position)
-    return (None, position) if size == 0 else take(buffer, position, size - 1, what)
+    size, position = compact_length(buffer, position)
+    return (None, position) if size < 0 else take(buffer, position, size, what)
 
 
 def read_count(buffer: Buffer, position: int, what: str) -> tuple[int, int]:
@@ -91,12 +99,12 @@ def read_count(buffer: Buffer, position: int, what: str) -> tuple[int, int]:
 
 
 def read_compact_count(buffer: Buffer, position: int, what: str) -> tuple[int, int]:
-    count, position = read_uvarint(buffer, position)
-    return checked_count(count - 1, buffer, position, what)
+    count, position = compact_length(buffer, position)
+    return checked_count(count, buffer, position, what)
 
 
 def checked_count(count: int, buffer: Buffer, position: int, what: str) -> tuple[int, int]:
-    if count < -1 or count > len(buffer) - position:
+    if count > len(buffer) - position:
         raise DecodeError(f"{what}: {count} elements announced, {len(buffer) - position} bytes left")
     return count, position
 
