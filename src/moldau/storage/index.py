@@ -18,7 +18,7 @@ from bisect import bisect_left, bisect_right
 from struct import Struct
 from typing import NamedTuple
 
-from moldau.storage.files import FileSystem, read_file, remove_if_exists, write_fully
+from moldau.storage.files import FileSystem, read_file, write_fully
 from moldau.types.ids import NO_TIMESTAMP
 
 OFFSET_ENTRY = Struct(">ii")
@@ -146,13 +146,11 @@ class OffsetIndex:
         self._file.truncate(0)
 
     def is_sane(self, log_size: int) -> bool:
-        """Whether loaded entries ascend and stay within the log: pages that never reached the disk read as zeros."""
+        """Whether the last of the loaded entries can belong to a log of this size."""
         offsets, positions = self._loaded(), self._positions
-        return (
-            all(map(int.__lt__, offsets, offsets[1:]))
-            and all(map(int.__lt__, positions, positions[1:]))
-            and (not offsets or (offsets[0] >= 0 and positions[0] >= 0 and positions[-1] < log_size))
-        )
+        if len(offsets) > 1 and not (offsets[-2] < offsets[-1] and positions[-2] < positions[-1]):
+            return False
+        return not offsets or (offsets[-1] >= 0 and 0 <= positions[-1] < log_size)
 
     @property
     def entries(self) -> int:
@@ -227,13 +225,14 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    __slots__ = ("_base_offset", "_file", "_offsets", "_timestamps", "_written")
+    """In memory the entries stay packed: they are many, and seldom looked up."""
+
+    __slots__ = ("_base_offset", "_file", "_packed", "_written")
 
     def __init__(self, files: FileSystem, path: str, base_offset: int) -> None:
         self._file = _EntryFile(files, path, TIME_ENTRY.size)
         self._base_offset = base_offset
-        self._timestamps: array[int] | None = None
-        self._offsets: array[int] = array("i")
+        self._packed: bytearray | None = None
         self._written = 0
 
     @property
@@ -245,86 +244,79 @@ class TimeIndex:
         self._file.path = path
 
     def load(self) -> None:
-        entries = list(TIME_ENTRY.iter_unpack(self._file.read_all()))
-        self._timestamps = array("q", [entry[0] for entry in entries])
-        self._offsets = array("i", [entry[1] for entry in entries])
-        self._written = len(entries)
+        self._packed = bytearray(self._file.read_all())
+        self._written = self.entries
 
     def reset(self) -> None:
-        self._timestamps = array("q")
-        self._offsets = array("i")
+        self._packed = bytearray()
         self._written = 0
         self._file.truncate(0)
 
     def is_sane(self) -> bool:
-        timestamps, offsets = self._loaded(), self._offsets
-        return (
-            all(map(int.__lt__, timestamps, timestamps[1:]))
-            and all(map(int.__le__, offsets, offsets[1:]))
-            and (not timestamps or (timestamps[0] > NO_TIMESTAMP and offsets[0] >= 0))
-        )
+        """Whether the last of the loaded entries can be one."""
+        count = self.entries
+        if count > 1 and not self._entry(count - 2) < self._entry(count - 1):
+            return False
+        return not count or (self._entry(count - 1)[0] > NO_TIMESTAMP and self._entry(count - 1)[1] >= 0)
 
     @property
     def entries(self) -> int:
-        return self._file.count() if self._timestamps is None else len(self._timestamps)
+        return self._file.count() if self._packed is None else len(self._packed) // TIME_ENTRY.size
 
     def append_if_later(self, timestamp: int, offset: int) -> None:
-        timestamps = self._loaded()
-        if timestamp <= (timestamps[-1] if timestamps else NO_TIMESTAMP):
+        packed = self._loaded()
+        count = len(packed) // TIME_ENTRY.size
+        if timestamp <= (self._entry(count - 1)[0] if count else NO_TIMESTAMP):
             return
-        timestamps.append(timestamp)
-        self._offsets.append(offset - self._base_offset)
-        if len(timestamps) - self._written >= _LUMP:
+        packed += TIME_ENTRY.pack(timestamp, offset - self._base_offset)
+        if count + 1 - self._written >= _LUMP:
             self.persist()
 
     def floor(self, timestamp: int) -> TimeEntry:
         """The last entry at or before a timestamp: all batches up to its offset are older or as old."""
-        timestamps = self._timestamps
-        if timestamps is None:
+        if self._packed is None:
             found = self._file.search(TIME_ENTRY, 0, timestamp, or_equal=True)
-            return TimeEntry(found[0], self._base_offset + found[1]) if found else self._none()
-        slot = bisect_right(timestamps, timestamp)
-        return TimeEntry(timestamps[slot - 1], self._base_offset + self._offsets[slot - 1]) if slot else self._none()
+            return self._absolute(found) if found else self._none()
+        slot = bisect_right(range(self.entries), timestamp, key=lambda index: self._entry(index)[0])
+        return self._absolute(self._entry(slot - 1)) if slot else self._none()
 
     def last(self) -> TimeEntry:
-        if self._timestamps is None:
+        if self._packed is None:
             found = self._file.last(TIME_ENTRY)
-            return TimeEntry(found[0], self._base_offset + found[1]) if found else self._none()
-        if not self._timestamps:
-            return self._none()
-        return TimeEntry(self._timestamps[-1], self._base_offset + self._offsets[-1])
+            return self._absolute(found) if found else self._none()
+        return self._absolute(self._entry(self.entries - 1)) if self._packed else self._none()
 
     def truncate_to(self, offset: int) -> None:
-        if self._timestamps is None:
+        if self._packed is None:
             self.load()
-        timestamps = self._loaded()
-        keep = bisect_left(self._offsets, offset - self._base_offset)
-        del timestamps[keep:], self._offsets[keep:]
+        packed, relative = self._loaded(), offset - self._base_offset
+        keep = bisect_left(range(self.entries), relative, key=lambda index: self._entry(index)[1])
+        del packed[keep * TIME_ENTRY.size :]
         if self._written > keep:
             self._written = keep
             self._file.truncate(keep)
 
     def persist(self) -> None:
-        timestamps = self._loaded()
-        if self._written < len(timestamps):
-            fresh = zip(timestamps[self._written :], self._offsets[self._written :], strict=True)
-            self._file.write(self._written, b"".join(TIME_ENTRY.pack(*entry) for entry in fresh))
-            self._written = len(timestamps)
+        packed = self._loaded()
+        if self._written < self.entries:
+            self._file.write(self._written, bytes(packed[self._written * TIME_ENTRY.size :]))
+            self._written = self.entries
 
     def seal(self) -> None:
-        if self._timestamps is not None:
+        if self._packed is not None:
             self.persist()
-            self._timestamps = None
-            self._offsets = array("i")
+            self._packed = None
 
-    def _loaded(self) -> array[int]:
-        if self._timestamps is None:
+    def _loaded(self) -> bytearray:
+        if self._packed is None:
             raise ValueError(f"{self._file.path} is sealed")
-        return self._timestamps
+        return self._packed
+
+    def _entry(self, index: int) -> tuple[int, ...]:
+        return TIME_ENTRY.unpack_from(self._loaded(), index * TIME_ENTRY.size)
+
+    def _absolute(self, entry: tuple[int, ...]) -> TimeEntry:
+        return TimeEntry(entry[0], self._base_offset + entry[1])
 
     def _none(self) -> TimeEntry:
         return TimeEntry(NO_TIMESTAMP, self._base_offset)
-
-
-def remove_index(files: FileSystem, index: OffsetIndex | TimeIndex) -> None:
-    remove_if_exists(files, index.path)

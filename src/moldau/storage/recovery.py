@@ -296,14 +296,7 @@ class LogLoader:
     def _find_end(self) -> int:
         """Make the last segment ready for appends; the offset after its last batch."""
         if self._segments:
-            active = self._segments[-1]
-            if not active.ready and not active.load_indexes():
-                self._report.indexes_rebuilt.append(active.offset_index.path)
-                try:
-                    self._rebuild(active, None)
-                except _BadBatchError as bad:
-                    raise CorruptLogError(active.file.path, bad.position, bad.reason) from bad
-            end_offset = active.next_offset()
+            end_offset = self._end_of(self._segments[-1])
             if end_offset >= self._log_start:
                 return end_offset
             # The files that held the log's start are gone; there is nothing left to serve.
@@ -319,6 +312,20 @@ class LogLoader:
             )
         ]
         return self._log_start
+
+    def _end_of(self, active: Segment) -> int:
+        if active.ready:
+            return active.next_offset()
+        if active.load_indexes():
+            try:
+                return active.next_offset()
+            except CorruptLogError:
+                pass  # the index may have led to a wrong place
+        self._report.indexes_rebuilt.append(active.offset_index.path)
+        try:
+            return self._rebuild(active, None)
+        except _BadBatchError as bad:
+            raise CorruptLogError(active.file.path, bad.position, bad.reason) from bad
 
     def _load_producers(self, snapshots: SnapshotFiles, start_offset: int, end_offset: int) -> None:
         snapshots.remove_strays([segment.base_offset for segment in self._segments])
