@@ -24,12 +24,12 @@ from moldau.server.producer_ids import ProducerIds
 from moldau.server.producing import Produce
 from moldau.server.registry import Api
 from moldau.storage.manager import LogManager
-from moldau.types.errors import ErrorCode
 from moldau.wire.codec import Encoded
-from moldau.wire.messages.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey
+from moldau.wire.messages.api_versions import ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey
 
 SERVER = "kafka.server"
 NETWORK = "kafka.network"
+FEATURES_FROM_ZERO_SINCE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +105,15 @@ class Broker:
         lost = self.node_id if partition is None or partition.log is None else None
         return [replica for replica in replicas if replica == lost or replica not in self.image.brokers]
 
-    def announced_versions(self, error: ErrorCode) -> ApiVersionsResponse:
+    def announced_versions(self, version: int) -> ApiVersionsResponse:
+        """What ApiVersions tells at this version. Clients up to version 3 cannot read a feature that starts at 0."""
         features = self.image.features
         return ApiVersionsResponse(
-            error_code=error,
-            api_keys=[
-                ApiVersion(api_key=api.key, min_version=api.first, max_version=api.last) for api in self.apis.values()
-            ],
+            api_keys=[api.announced for api in self.apis.values()],
             supported_features=[
                 SupportedFeatureKey(name=name, min_version=supported.lowest, max_version=supported.highest)
                 for name, supported in SUPPORTED_FEATURES.items()
+                if supported.lowest > 0 or version >= FEATURES_FROM_ZERO_SINCE
             ],
             finalized_features_epoch=features.epoch,
             finalized_features=[

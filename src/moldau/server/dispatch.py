@@ -2,8 +2,8 @@
 shares.
 
 A request that cannot be parsed, an unknown key or a version that is not announced closes the connection, as Kafka
-does; the one exception is ApiVersions, which is answered in version 0 with the list, so that a newer client can find
-common ground.
+does; the one exception is ApiVersions, which is answered in version 0 with its own versions, so that a newer client
+can ask again.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
 from moldau.wire.codec import decode, encode
 from moldau.wire.framing import RequestHeader, frame_response, read_request_header, response_has_tags, skip_header_tags
+from moldau.wire.messages.api_versions import ApiVersionsResponse
 from moldau.wire.primitives import DecodeError
 from moldau.wire.schema import Message
 
@@ -80,7 +81,8 @@ class Dispatcher:
 
     def _refuse_version(self, connection: Connection, header: RequestHeader, api: Api | None) -> None:
         if api is not None and api.key == ApiKey.API_VERSIONS:
-            body = encode(self.broker.announced_versions(ErrorCode.UNSUPPORTED_VERSION), 0)
+            refusal = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[api.announced])
+            body = encode(refusal, 0)
             connection.reserve().answer([frame_response(header.correlation_id, False, body)])
             return
         log.warning(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.security.context import RequestContext
 from moldau.wire.apis import ApiKey
+from moldau.wire.messages.api_versions import ApiVersion
 from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
@@ -33,3 +34,7 @@ class Api:
     pipelined: bool = False
     #: Versions that are announced (old clients infer features from them) but answered with UNSUPPORTED_VERSION.
     refused_below: int = 0
+
+    @property
+    def announced(self) -> ApiVersion:
+        return ApiVersion(api_key=self.key, min_version=self.first, max_version=self.last)

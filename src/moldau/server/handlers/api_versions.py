@@ -27,7 +27,7 @@ def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest)
         if not all(SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.client.software_name, context.client.software_version = names
-    return broker.announced_versions(ErrorCode.NONE)
+    return broker.announced_versions(context.api_version)
 
 
 API = Api(ApiKey.API_VERSIONS, 0, 4, ApiVersionsRequest, handle)
