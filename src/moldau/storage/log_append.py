@@ -52,7 +52,8 @@ class LogAppends(LogBase):
             change = self.producers.stage(info, base_offset, origin, marker)
             self._staged_producers = True
         _PREFIX.pack_into(batch, 0, base_offset, size - 12, leader_epoch)
-        if leader_epoch != self._staged_epochs[-1][0]:
+        if leader_epoch != self._staged_epoch:
+            self._staged_epoch = leader_epoch
             self._staged_epochs.append((leader_epoch, base_offset))
         self._staged.append((batch, size, base_offset, last_offset, max_timestamp, change))
         self._staged_bytes += size
@@ -99,7 +100,8 @@ class LogAppends(LogBase):
                 marker = read_marker(batch) if info.attributes & CONTROL_BIT else None
                 change = self.producers.stage(info, info.base_offset, Origin.REPLICATION, marker)
                 self._staged_producers = True
-            if info.leader_epoch != self._staged_epochs[-1][0]:
+            if info.leader_epoch != self._staged_epoch:
+                self._staged_epoch = info.leader_epoch
                 self._staged_epochs.append((info.leader_epoch, info.base_offset))
             last_offset = info.base_offset + info.last_offset_delta
             self._staged.append((batch, info.size, info.base_offset, last_offset, info.max_timestamp, change))
@@ -200,10 +202,9 @@ class LogAppends(LogBase):
         if self._staged_producers:
             self._publish_producers(segment, staged)
         self.producers.end_offset = end_offset
-        if len(self._staged_epochs) > 1:
-            for epoch, start_offset in self._staged_epochs[1:]:
-                if start_offset < end_offset:
-                    self.leader_epochs.assign(epoch, start_offset)
+        for epoch, start_offset in self._staged_epochs:
+            if start_offset < end_offset:
+                self.leader_epochs.assign(epoch, start_offset)
 
     def _publish_producers(self, segment: Segment, staged: Sequence[Staged]) -> None:
         for batch in staged:

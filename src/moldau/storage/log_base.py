@@ -43,6 +43,7 @@ class LogBase:
         "_snapshots",
         "_staged",
         "_staged_bytes",
+        "_staged_epoch",
         "_staged_epochs",
         "_staged_max_offset",
         "_staged_max_timestamp",
@@ -102,6 +103,8 @@ class LogBase:
         self._generation = 0
         self._flushing: list[FlushWork] = []
         self._staged: list[Staged] = []
+        self._staged_epochs: list[tuple[int, int]] = []
+        self._staged_epoch = leader_epochs.latest
         self._forget_staged()
         self.config = config
 
@@ -186,7 +189,9 @@ class LogBase:
         self._staged_max_timestamp = NO_TIMESTAMP
         self._staged_max_offset = -1
         self._staged_producers = False
-        self._staged_epochs = [(self.leader_epochs.latest, -1)]
+        if self._staged_epochs:
+            self._staged_epochs = []
+            self._staged_epoch = self.leader_epochs.latest
         self.staged_end_offset = self.log_end_offset
 
     def _guarded(self, action: Callable[[], object]) -> None:

@@ -77,6 +77,7 @@ class LogUpkeep(LogBase):
         self._require_nothing_staged()
         if offset >= self.log_end_offset:
             self.leader_epochs.truncate_from_end(self.log_end_offset)
+            self._staged_epoch = self.leader_epochs.latest
             return False
         if offset < self.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
@@ -121,6 +122,7 @@ class LogUpkeep(LogBase):
         self._generation += 1
         self._sealed_before = [base for base in self._sealed_before if base <= offset]
         self._read_ends.clear()
+        self._staged_epoch = self.leader_epochs.latest
         self._forget_staged()
         self._set_roll_time()
 

@@ -22,6 +22,7 @@ from moldau.wire.control import EndTransactionMarker
 
 BATCHES_REMEMBERED = 5
 _MAX_SEQUENCE = 2**31 - 1
+_new = tuple.__new__  # as a named tuple's own constructor, but without its unpacking; for what every batch needs
 
 
 class BatchMark(NamedTuple):
@@ -122,7 +123,6 @@ class ProducerStates:
         last_sequence = base_sequence + delta if base_sequence >= 0 else NO_SEQUENCE
         if last_sequence > _MAX_SEQUENCE:
             last_sequence -= _MAX_SEQUENCE + 1
-        mark = BatchMark(last_sequence, base_offset + delta, delta, info.max_timestamp)
         transactional = info.attributes & TRANSACTIONAL_BIT
         first_offset, started_at = entry.txn_first_offset, NO_OFFSET
         if transactional and first_offset < 0:
@@ -133,9 +133,11 @@ class ProducerStates:
                 f"Expected transactional write from producer {producer_id} at offset {base_offset} in partition "
                 f"{self._topic_partition}",
             )
-        batches = (*batches[-(BATCHES_REMEMBERED - 1) :], mark)
-        changed = ProducerEntry(epoch, entry.coordinator_epoch, info.max_timestamp, first_offset, batches)
-        return ProducerChange(producer_id, changed, started_at)
+        timestamp = info.max_timestamp
+        mark = _new(BatchMark, (last_sequence, base_offset + delta, delta, timestamp))
+        batches = (*batches[1:], mark) if len(batches) == BATCHES_REMEMBERED else (*batches, mark)
+        changed = _new(ProducerEntry, (epoch, entry.coordinator_epoch, timestamp, first_offset, batches))
+        return _new(ProducerChange, (producer_id, changed, started_at, None))
 
     def _end_txn(
         self,
