@@ -291,7 +291,7 @@ class Session:
         for topic in (
             answer.get("topics", ()) if name in ("metadata", "create_topics", "describe_topic_partitions") else ()
         ):
-            if topic.get("name") is not None:
+            if topic.get("name") and topic["error_code"] == "NONE":
                 self.normaliser.name_topic_id(topic.get("topic_id"), topic["name"])
         if name == "init_producer_id" and answer["producer_id"] >= 0:
             known = self.normaliser.producer_ids
