@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -485,5 +487,36 @@ def test_a_job_can_be_stopped_from_outside(tmp_path: Path) -> None:
         with pytest.raises(CleaningStoppedError):
             await running
         assert process.returncode is not None
+
+    asyncio.run(main())
+
+
+def test_a_swap_that_has_begun_is_finished_when_the_duty_is_cancelled(tmp_path: Path) -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+        gate.set()
+
+        async def when_open(work: Callable[[], Any]) -> Any:
+            await asyncio.sleep(0)
+            await gate.wait()
+            return work()
+
+        managed = managed_with(tmp_path, settings(**COMPACTED), run_blocking=when_open)
+        logs = await managed.start()
+        log = managed.log("t")
+        fill(log)
+        duty = asyncio.create_task(logs.clean_due(NOW))
+        for _ in range(1000):
+            await asyncio.sleep(0)
+            if files_in(tmp_path, "t-0/*.swap"):
+                break
+        gate.clear()
+        duty.cancel()
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(duty, return_exceptions=True)
+        assert files_in(tmp_path, "t-0/*.swap") == []
+        assert contents(log) == CLEANED + ACTIVE
+        await logs.close()
 
     asyncio.run(main())

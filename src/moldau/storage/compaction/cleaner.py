@@ -61,6 +61,7 @@ class CleanerHost(Protocol):
 class _Cleaning:
     runner: JobRunner
     _cancelled: bool = False
+    swap: asyncio.Future[None] | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def cancel(self) -> None:
@@ -175,7 +176,7 @@ class LogCleaner:
             job = self._job(partition_log, candidate, now_ms)
             await self._run_blocking(lambda: remove_cleaned_files(self._files, partition_log.directory))
             rate = settings.log_cleaner_io_max_bytes_per_second / settings.log_cleaner_threads
-            result = await runner.run(job, rate, lambda group: self._swap(partition_log, group, cleaning, now_ms))
+            result = await runner.run(job, rate, lambda group: self._begin_swap(partition_log, group, cleaning, now_ms))
             await self._run_blocking(directory.cleaned_offsets.setter(partition, result.end_offset))
             self.last_result = result
             log.info("cleaned %s up to offset %d: %s", partition, result.end_offset, result)
@@ -189,6 +190,8 @@ class LogCleaner:
             self.uncleanable[partition] = str(error)
             await self._tidy(partition_log)
         finally:
+            if cleaning.swap is not None:
+                await asyncio.gather(cleaning.swap, return_exceptions=True)
             del self._cleanings[partition]
             cleaning.ended.set()
 
@@ -215,6 +218,13 @@ class LogCleaner:
                 for producer_id, entry in partition_log.producers.items()
             ),
         )
+
+    async def _begin_swap(
+        self, partition_log: PartitionLog, group: CleanedGroup, cleaning: _Cleaning, now_ms: int
+    ) -> None:
+        """A swap that has begun is finished even if whoever waits for it is cancelled."""
+        cleaning.swap = asyncio.ensure_future(self._swap(partition_log, group, cleaning, now_ms))
+        await asyncio.shield(cleaning.swap)
 
     async def _swap(self, partition_log: PartitionLog, group: CleanedGroup, cleaning: _Cleaning, now_ms: int) -> None:
         """One group takes the place of its sources, at no step of which a crash loses anything."""
