@@ -32,6 +32,8 @@ class FetchTarget:
     max_bytes: int
     leader_epoch: int
     last_fetched_epoch: int
+    #: Of a topic asked for by id, once it is known: what is then said of a topic that was deleted depends on it.
+    name: str | None = None
     told_high_watermark: int = -1
     told_log_start: int = -1
 
@@ -93,7 +95,7 @@ class FetchSessions:
     def open(self, targets: Iterable[FetchTarget], uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
         """A new session, or None when the cache is full of sessions in use: the client then goes on without one."""
         wanted = {target.key: target for target in targets}
-        if not wanted or not self._make_room(len(wanted), now_ms):
+        if not self._make_room(len(wanted), now_ms):
             return None
         session_id = self._next_id()
         while session_id == NO_SESSION or session_id in self._sessions:

@@ -47,6 +47,7 @@ class Partition:
         self.leader, self.leader_epoch = self.local_id, leader_epoch
         self.replicas, self.in_sync = replicas, in_sync
         if self.log is not None:
+            self.log.begin_epoch(leader_epoch)
             self.advance(self.log.log_end_offset)
 
     def follow(self, leader: int, leader_epoch: int, replicas: Sequence[int], in_sync: Sequence[int]) -> None:
@@ -56,6 +57,9 @@ class Partition:
     @property
     def leads(self) -> bool:
         return self.leader == self.local_id
+
+    def is_follower(self, replica_id: int) -> bool:
+        return replica_id != self.local_id and replica_id in self.replicas
 
     def leader_log(self) -> PartitionLog:
         """The log, if this broker may serve it: Kafka's code otherwise."""

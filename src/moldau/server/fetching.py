@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from moldau.replication.fetch_sessions import FetchTarget, PartitionKey
+from moldau.replication.fetch_sessions import FetchTarget
 from moldau.replication.partition import Partition
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
@@ -22,13 +22,12 @@ from moldau.storage.errors import LogIOError, OffsetOutOfRangeError
 from moldau.storage.log import PartitionLog
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH
-from moldau.wire.fetch_answer import FetchedPartition
+from moldau.wire.fetch_answer import ENDPOINTS_FROM, FetchedPartition
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
-CONSUMER = -1
-READ_COMMITTED = 1
+LEADER_IS_TOLD_WITH = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 Fetched = FetchedPartition[FilePiece]
 
@@ -40,6 +39,11 @@ class FetchLimits:
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
+
+    @property
+    def is_follower(self) -> bool:
+        """Negative ids are consumers and tools."""
+        return self.replica_id >= 0
 
 
 @dataclass(slots=True)
@@ -61,7 +65,7 @@ def read_round(
 ) -> FetchRound:
     fetch = FetchRound([], 0, False)
     for target in targets:
-        left = limits.max_bytes - fetch.record_bytes
+        left = limits.max_bytes if not fetch.results else max(0, limits.max_bytes - fetch.record_bytes)
         fetched = read_target(broker, context, target, limits, left, is_first=fetch.record_bytes == 0)
         if fetched.records is not None:
             fetch.record_bytes += fetched.records.length
@@ -75,35 +79,40 @@ def read_target(
     broker: Broker, context: RequestContext, target: FetchTarget, limits: FetchLimits, left: int, is_first: bool
 ) -> Fetched:
     index = target.key[1]
-    partition = None
     try:
-        partition = find_partition(broker, context, target.key)
+        partition = find_partition(broker, context, target)
+    except KafkaError as error:
+        # Kafka's answers to what it cannot even look up have an empty list of aborted transactions instead of none.
+        return Fetched(index, error.code, aborted=None if error.code == ErrorCode.INCONSISTENT_TOPIC_ID else ())
+    try:
         return read_partition(partition, target, limits, left, is_first)
-    except OffsetOutOfRangeError:
-        return Fetched(index, ErrorCode.OFFSET_OUT_OF_RANGE)
     except LogIOError as error:
         broker.storage_failed(partition, error)
         return Fetched(index, ErrorCode.KAFKA_STORAGE_ERROR)
     except KafkaError as error:
-        return Fetched(index, error.code, current_leader=told_leader(partition, error.code))
+        tells = context.api_version >= ENDPOINTS_FROM and error.code in LEADER_IS_TOLD_WITH
+        return Fetched(index, error.code, current_leader=(partition.leader, partition.leader_epoch) if tells else None)
 
 
-def told_leader(partition: Partition | None, code: ErrorCode) -> tuple[int, int] | None:
-    if partition is None or code not in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
-        return None
-    return partition.leader, partition.leader_epoch
-
-
-def find_partition(broker: Broker, context: RequestContext, key: PartitionKey) -> Partition:
-    topic, index = key
+def find_partition(broker: Broker, context: RequestContext, target: FetchTarget) -> Partition:
+    topic, index = target.key
     if isinstance(topic, UUID):
-        found = broker.image.topics_by_id.get(topic)
-        if found is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        topic = found.name
+        topic = name_of(broker, topic, target)
     if not broker.authorizer.allows(context, Operation.READ, Resource.TOPIC, topic):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return broker.partitions.get(topic, index)
+
+
+def name_of(broker: Broker, topic_id: UUID, target: FetchTarget) -> str:
+    """A session remembers a topic's name: it outlives the topic, and perhaps names another one by now."""
+    found = broker.image.topics_by_id.get(topic_id)
+    if found is not None:
+        target.name = found.name
+        return found.name
+    if target.name is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    created_anew = target.name in broker.image.topics
+    raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID if created_anew else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def read_partition(
@@ -111,19 +120,24 @@ def read_partition(
 ) -> Fetched:
     log = partition.leader_log()
     partition.check_epoch(target.leader_epoch)
+    if limits.is_follower and not partition.is_follower(limits.replica_id):
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     stable = partition.last_stable_offset()
     fetched = Fetched(target.key[1], 0, partition.high_watermark, stable, log.log_start_offset)
     if target.last_fetched_epoch != NO_EPOCH:
         fetched.diverging = divergence(log, target)
         if fetched.diverging is not None:
             return fetched
-    if limits.replica_id != CONSUMER:
+    if limits.is_follower:
         end = log.log_end_offset
     else:
         end = stable if limits.read_committed else partition.high_watermark
     check_range(log, target.fetch_offset)
-    if target.fetch_offset < end and (left > 0 or is_first):
-        piece = log.read(target.fetch_offset, max(0, min(target.max_bytes, left)), end, min_one=is_first)
+    if target.fetch_offset < end and (left != 0 or is_first):
+        limit = min(target.max_bytes, left)
+        if limit < 0:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        piece = log.read(target.fetch_offset, limit, end, min_one=is_first)
         if piece.length:
             piece.file.acquire()
             fetched.records = FilePiece(piece.file, piece.position, piece.length)
@@ -174,7 +188,7 @@ class WaitingFetch:
         self._partitions: list[Partition] = []
         for target in targets:
             try:
-                partition = find_partition(broker, context, target.key)
+                partition = find_partition(broker, context, target)
             except KafkaError:
                 continue
             partition.fetch_waits.add(self)

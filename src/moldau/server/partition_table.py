@@ -115,6 +115,8 @@ class PartitionTable:
         partition = self.find(*topic_partition)
         if partition is not None:
             partition.log = replacement
+            if partition.leads:
+                replacement.begin_epoch(partition.leader_epoch)
 
 
 def without_log(partition: Partition) -> None:

@@ -63,6 +63,12 @@ class LogAppends(LogBase):
         self.staged_end_offset = last_offset + 1
         return base_offset
 
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """A leader's term begins, even if nothing is written in it. With batches staged, the next one begins it."""
+        if not self._staged:
+            self.leader_epochs.assign(leader_epoch, self.log_end_offset)
+            self._staged_epoch = self.leader_epochs.latest
+
     def append_as_follower(self, batches: Buffer) -> Commit:
         """Append what a leader has sent, with the leader's offsets and epochs. A cut-off last batch is left out.
 

@@ -55,8 +55,12 @@ def test_the_epoch_wraps_around_to_one() -> None:
     assert cache.resume(session.id, MAX_EPOCH, False, 0).epoch == 1
 
 
-def test_nothing_to_fetch_needs_no_session() -> None:
-    assert sessions().open([], False, 0) is None
+def test_a_session_may_begin_with_nothing() -> None:
+    cache = sessions()
+    session = cache.open([], False, 0)
+    assert session is not None
+    session.change([target(0)], [])
+    assert list(cache.resume(session.id, 1, False, 0).targets) == [("t", 0)]
 
 
 def test_a_full_cache_evicts_the_stale_and_spares_those_in_use() -> None:

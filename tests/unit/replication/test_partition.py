@@ -16,10 +16,14 @@ from moldau.types.ids import TopicPartition
 
 
 class LogEnds:
-    """The two offsets of a log that a partition reads."""
+    """The two offsets of a log that a partition reads, and the terms it was told of."""
 
     def __init__(self, end: int = 0, start: int = 0) -> None:
         self.log_end_offset, self.log_start_offset = end, start
+        self.epochs: list[int] = []
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        self.epochs.append(leader_epoch)
 
 
 def partition(end: int = 0) -> Partition:
@@ -50,6 +54,18 @@ def test_alone_in_sync_the_mark_follows_the_log() -> None:
     assert one.high_watermark == 7
     one.advance(9)
     assert one.high_watermark == 9
+
+
+def test_the_log_learns_of_a_term_in_which_nothing_is_written_yet() -> None:
+    one = partition()
+    one.lead(3, (1,), (1,))
+    assert cast(Any, one.log).epochs == [3]
+
+
+def test_the_leader_itself_and_strangers_are_not_followers() -> None:
+    one = partition()
+    one.lead(3, (1, 2), (1,))
+    assert [replica for replica in (-1, 1, 2, 99) if one.is_follower(replica)] == [2]
 
 
 def test_a_follower_holds_the_mark_until_it_has_fetched() -> None:

@@ -37,6 +37,27 @@ def test_nothing_is_visible_before_the_commit(new_log):
     assert parse_header(data).leader_epoch == 4 and log.leader_epochs.entries == [(4, 0)]
 
 
+def test_a_term_begins_where_the_log_ends_even_without_a_batch(new_log):
+    log = new_log()
+    log.begin_epoch(2)
+    assert log.leader_epochs.entries == [(2, 0)] and log.epoch_end_offset(2) == (2, 0)
+    append(log, b"a", b"b", epoch=2)
+    log.begin_epoch(5)
+    log.begin_epoch(6)
+    assert log.leader_epochs.entries == [(2, 0), (6, 2)]
+    append(log, b"c", epoch=6)
+    assert log.leader_epochs.entries == [(2, 0), (6, 2)] and log.epoch_end_offset(2) == (2, 2)
+
+
+def test_a_term_that_begins_while_a_batch_is_staged_begins_with_the_next_one(new_log):
+    log = new_log()
+    stage(log, batch(b"a"), epoch=0)
+    log.begin_epoch(1)
+    stage(log, batch(b"b"), epoch=1)
+    log.commit()
+    assert log.leader_epochs.entries == [(0, 0), (1, 1)]
+
+
 def test_an_empty_commit_does_nothing(new_log):
     log = new_log()
     assert log.commit() == (0, 0, 0, False)

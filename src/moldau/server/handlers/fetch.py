@@ -1,8 +1,7 @@
 """Fetch, versions 4 to 18.
 
 Long poll by min_bytes and max_wait_ms; fetch sessions (7+); isolation levels; divergence (12+); topic ids (13+).
-Not here yet: fetches of followers move no in-sync set (replication comes with the cluster), preferred read replicas,
-node endpoints beside an error (16+: there is only one node to name).
+Not here yet: fetches of followers move no in-sync set (replication comes with the cluster), preferred read replicas.
 """
 
 from __future__ import annotations
@@ -15,17 +14,21 @@ from uuid import UUID
 from moldau.replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchTarget
 from moldau.security.context import RequestContext
 from moldau.server.answers import Piece
-from moldau.server.fetching import READ_COMMITTED, Fetched, FetchLimits, FetchRound, WaitingFetch, read_round
+from moldau.server.fetching import Fetched, FetchLimits, FetchRound, WaitingFetch, read_round
 from moldau.server.registry import Api
-from moldau.types.errors import KafkaError
+from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.ids import NO_EPOCH
 from moldau.wire.apis import ApiKey
 from moldau.wire.codec import decode
-from moldau.wire.fetch_answer import TOPIC_IDS_FROM, pack_fetch_answer
+from moldau.wire.fetch_answer import TOPIC_IDS_FROM, NodeEndpoint, pack_fetch_answer
 from moldau.wire.messages.fetch import FetchRequest
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
     from moldau.server.connection import Frame, Slot
+
+
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 
 class Fetch:
@@ -39,14 +42,16 @@ class Fetch:
 
     def start(self) -> None:
         request = self.request
+        if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+            self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
         try:
             targets = self.targets()
         except KafkaError as error:
             self.send(pack_fetch_answer(self.context.api_version, self.context.correlation_id, (), error=error.code))
             return
-        state = request.replica_state
         limits = FetchLimits(
-            replica_id=state.replica_id if state is not None else request.replica_id,
+            replica_id=self.replica_id,
             read_committed=request.isolation_level == READ_COMMITTED,
             max_wait_ms=request.max_wait_ms,
             min_bytes=min(request.min_bytes, self.broker.config.fetch_max_bytes),
@@ -59,6 +64,22 @@ class Fetch:
             fetch.release()
             waiting = WaitingFetch(self.broker, self.context, targets, limits, self.respond)
             self.slot.connection.waiting = waiting
+
+    @property
+    def replica_id(self) -> int:
+        state = self.request.replica_state
+        return self.request.replica_id if state is None else state.replica_id
+
+    def refuse(self, code: ErrorCode) -> None:
+        """As a whole; where topics have names, also one by one, as old clients expect it."""
+        version = self.context.api_version
+        topics = [
+            (topic.topic, [Fetched(each.partition, code, aborted=()) for each in topic.partitions])
+            for topic in self.request.topics
+            if version < TOPIC_IDS_FROM
+        ]
+        session_id = self.request.session_id
+        self.send(pack_fetch_answer(version, self.context.correlation_id, topics, error=code, session_id=session_id))
 
     def targets(self) -> list[FetchTarget]:
         """The partitions of this fetch, after the session was opened, resumed or closed as the epoch says."""
@@ -94,9 +115,20 @@ class Fetch:
                 list(topics.items()),
                 throttle_ms=self.slot.mute_ms,
                 session_id=NO_SESSION if self.session is None else self.session.id,
+                endpoints=self.endpoints(answered),
             )
         )
         self.broker.record_fetch(fetch, perf_counter() - self.started)
+
+    def endpoints(self, answered: Sequence[tuple[FetchTarget, Fetched]]) -> list[NodeEndpoint]:
+        """Where the leaders are that are told beside an error; followers know them anyway."""
+        leaders = {fetched.current_leader[0] for _, fetched in answered if fetched.current_leader is not None}
+        if not leaders or self.replica_id >= 0:
+            return []
+        nodes = self.broker.nodes(self.context.client.listener)
+        return [
+            NodeEndpoint(node.node_id, node.host, node.port, node.rack) for node in nodes if node.node_id in leaders
+        ]
 
     def worth_telling(self, fetch: FetchRound) -> list[tuple[FetchTarget, Fetched]]:
         """An incremental answer leaves out partitions of which there is nothing new."""
@@ -126,8 +158,8 @@ def requested(request: FetchRequest, uses_ids: bool) -> dict[tuple[UUID | str, i
                 key,
                 wanted.fetch_offset,
                 wanted.partition_max_bytes,
-                wanted.current_leader_epoch,
-                wanted.last_fetched_epoch,
+                max(wanted.current_leader_epoch, NO_EPOCH),
+                max(wanted.last_fetched_epoch, NO_EPOCH),
             )
     return targets
 
