@@ -4,18 +4,17 @@ lets the event loop breathe between logs."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from moldau.config.broker import BrokerConfig
 from moldau.storage.compaction.cleaner import LogCleaner
 from moldau.storage.compaction.runner import JobRunner
+from moldau.storage.deletions import Chore, Deletions
 from moldau.storage.errors import LogIOError
-from moldau.storage.files import FileSystem, remove_if_exists
+from moldau.storage.files import FileSystem
 from moldau.storage.log import PartitionLog
 from moldau.storage.log_directory import LogDirectory, OffsetCheckpoint
 from moldau.storage.retention import Deletion, RetentionPolicy, SegmentAge, plan_deletion
@@ -24,9 +23,8 @@ from moldau.types.ids import TopicPartition
 log = logging.getLogger("moldau.storage.duties")
 
 RunBlocking: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
-Chore: TypeAlias = Callable[[], None]
 # About a millisecond of work between two looks at the rest of the broker.
-LOGS_PER_BREATH = 64
+LOGS_PER_BREATH = 16
 
 
 class LogDuties:
@@ -48,8 +46,7 @@ class LogDuties:
         """Set by whoever knows it. While it is None for a partition, nothing of that is deleted or cleaned."""
         self.cleaner = LogCleaner(self, files, run_blocking, new_runner)
         self._logs: dict[TopicPartition, PartitionLog] = {}
-        self._chores: deque[tuple[LogDirectory, Chore]] = deque()
-        self._doomed: deque[tuple[int, LogDirectory, Chore]] = deque()
+        self.deletions = Deletions(files)
         self._rolled: dict[TopicPartition, PartitionLog] = {}
 
     def reconfigure(self, config: BrokerConfig) -> None:
@@ -143,31 +140,20 @@ class LogDuties:
         paths = partition_log.take_deleted()
         if paths:
             due = self.wall_ms() + partition_log.config.file_delete_delay_ms
-            self._doom(due, self.directory_of(partition_log), lambda: self._remove_files(paths))
+            self.deletions.add_files(due, self.directory_of(partition_log), paths)
 
     def schedule_folder_deletion(self, path: str) -> None:
         due = self.wall_ms() + int(str(self.config.topic_defaults["file.delete.delay.ms"]))
-        self._doom(due, self.directory_at(os.path.dirname(path)), lambda: self._remove_folder(path))
-
-    def _doom(self, due_ms: int, directory: LogDirectory, chore: Chore) -> None:
-        self._doomed.append((due_ms, directory, chore))
-
-    def add_chore(self, directory: LogDirectory, chore: Chore) -> None:
-        """Something that blocks and can wait for the next `delete_due`."""
-        self._chores.append((directory, chore))
+        self.deletions.add_folder(due, self.directory_at(os.path.dirname(path)), path)
 
     async def delete_due(self, now_ms: int) -> int:
         """Removes files and folders whose delay is over, after other small work. Returns their number."""
-        while self._chores:
-            await self._do(*self._chores.popleft())
-        waiting, self._doomed = self._doomed, deque()
+        for directory, chore in self.deletions.take_chores():
+            await self._do(directory, chore)
         done = 0
-        for due_ms, directory, chore in waiting:
-            if due_ms > now_ms:
-                self._doomed.append((due_ms, directory, chore))
-            else:
-                await self._do(directory, chore)
-                done += 1
+        for directory, count, chore in self.deletions.take_due(now_ms):
+            await self._do(directory, chore)
+            done += count
         return done
 
     async def _do(self, directory: LogDirectory, chore: Chore) -> None:
@@ -177,17 +163,6 @@ class LogDuties:
             await self.run_blocking(chore)
         except OSError as error:
             self.fail_directory(directory, error)
-
-    def _remove_files(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            remove_if_exists(self.files, path)
-
-    def _remove_folder(self, path: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            for name in self.files.list(path):
-                remove_if_exists(self.files, os.path.join(path, name))
-            self.files.remove_directory(path)
-            log.info("deleted %s", path)
 
     # -- flushing -----------------------------------------------------------------------------------------------------
 

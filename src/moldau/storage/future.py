@@ -162,9 +162,9 @@ class FutureLogs:
         cleaned = source.cleaned_offsets.on_disk.get(partition)
         manager.retire(current, Mark.DELETE)
         manager.register(target, copy, topic_id)
-        manager.add_chore(target, lambda: manager.files.sync_directory(target.path))
+        manager.deletions.add_chore(target, lambda: manager.files.sync_directory(target.path))
         if cleaned is not None:
-            manager.add_chore(target, target.cleaned_offsets.setter(partition, cleaned))
+            manager.deletions.add_chore(target, target.cleaned_offsets.setter(partition, cleaned))
         log.info("%s moved from %s to %s", partition, source.path, target.path)
         manager.log_replaced(partition, copy)
 

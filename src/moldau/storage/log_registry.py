@@ -16,7 +16,7 @@ from moldau.storage.duties import LogDuties, RunBlocking
 from moldau.storage.errors import LogIOError
 from moldau.storage.files import FileSystem
 from moldau.storage.folders import Mark, folder_name, marked_name
-from moldau.storage.loading import LogOpener
+from moldau.storage.loading import LogOpener, in_lanes
 from moldau.storage.log import PartitionLog
 from moldau.storage.log_directory import Damaged, LogDirectory
 from moldau.types.ids import TopicPartition
@@ -24,7 +24,8 @@ from moldau.types.ids import TopicPartition
 log = logging.getLogger("moldau.storage.registry")
 
 # New logs that are made in one go in a thread.
-LOGS_PER_LOT = 32
+LOGS_PER_LOT = 16
+LOTS_AT_A_TIME = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,12 @@ class LogRegistry(LogDuties):
             if each.partition not in self._logs and self._find_damaged(each.partition) is None:
                 directory = self._choose_directory(each.partition, lots)
                 lots.setdefault(directory.path, []).append(each)
-        for path, lot in lots.items():
-            directory = self.directory_at(path)
-            for start in range(0, len(lot), LOGS_PER_LOT):
-                await self._create_lot(directory, lot[start : start + LOGS_PER_LOT])
+        parts = [
+            (self.directory_at(path), lot[start : start + LOGS_PER_LOT])
+            for path, lot in lots.items()
+            for start in range(0, len(lot), LOGS_PER_LOT)
+        ]
+        await in_lanes(parts, lambda part: self._create_lot(*part), LOTS_AT_A_TIME)
 
     async def _create_lot(self, directory: LogDirectory, lot: Sequence[NewLog]) -> None:
         try:
@@ -202,9 +205,7 @@ class LogRegistry(LogDuties):
         except OSError as error:
             self.fail_directory(directory, error)
             return None
-        self.add_chore(directory, lambda: self.files.sync_directory(directory.path))
-        for write in directory.forget([partition]):
-            self.add_chore(directory, write)
+        self.deletions.renamed(directory, partition)
         if mark is Mark.DELETE:
             self.schedule_folder_deletion(target)
         return target
