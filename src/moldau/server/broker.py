@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from moldau.config.broker import BrokerConfig
+from moldau.coordinators.groups.machine import GroupMachine
 from moldau.metadata.controller.features import SUPPORTED_FEATURES
 from moldau.metadata.image import ClusterImage, TopicImage
 from moldau.metadata.publisher import ImageHolder
@@ -18,6 +19,7 @@ from moldau.security.authorizer import AllowAll, Authorizer
 from moldau.security.quotas import QuotaManager, Unlimited
 from moldau.server.appends import AppendQueue
 from moldau.server.controller import Controller
+from moldau.server.coordination.service import CoordinatorService
 from moldau.server.fetching import FetchRound
 from moldau.server.partition_table import PartitionTable
 from moldau.server.producer_ids import ProducerIds
@@ -53,6 +55,7 @@ class Broker:
         appends: AppendQueue,
         metrics: Metrics,
         fetch_sessions: FetchSessions,
+        groups: CoordinatorService[GroupMachine],
         wall_ms: Callable[[], int],
         apis: Mapping[int, Api],
     ) -> None:
@@ -65,6 +68,7 @@ class Broker:
         self.appends = appends
         self.metrics = metrics
         self.fetch_sessions = fetch_sessions
+        self.groups = groups
         self.wall_ms = wall_ms
         self.producer_ids = ProducerIds(controller)
         self.authorizer: Authorizer = AllowAll()

@@ -35,6 +35,8 @@ from moldau.server.appends import AppendQueue
 from moldau.server.broker import Broker
 from moldau.server.connection import AnswerGate
 from moldau.server.controller import Controller
+from moldau.server.coordination.groups import group_service
+from moldau.server.coordination.loop_timers import LoopTimers
 from moldau.server.dispatch import Dispatcher
 from moldau.server.duties import begin_duties
 from moldau.server.dynamic_config import DynamicConfig, reconfigured_topics
@@ -179,6 +181,7 @@ class BrokerNode:
         self.appends = AppendQueue(
             self._loop.call_soon, self.run_blocking, self.logs.io_failed, self._segment_rolled, gate
         )
+        self._begin_coordination()
         self.broker = Broker(
             config,
             self.images,
@@ -188,6 +191,7 @@ class BrokerNode:
             self.appends,
             self.metrics,
             FetchSessions(config.max_incremental_fetch_session_cache_slots, lambda: rng.randrange(1, 2**31)),
+            self.groups,
             wall_ms,
             APIS,
         )
@@ -196,6 +200,22 @@ class BrokerNode:
         self._dynamic.subscribe(self._reconfigure)
         self.lag = LoopLag(self._loop, self.metrics)
         self.lag.start()
+
+    def _begin_coordination(self) -> None:
+        timers = LoopTimers(self._loop)
+        self.groups = group_service(
+            timers,
+            self.partitions,
+            self.appends,
+            self.run_blocking,
+            lambda: self.config,
+            lambda: self.images.image,
+            self._loop.time,
+            wall_ms,
+            uuid.uuid4,
+        )
+        self.groups.load(self.images.image)
+        self.images.subscribe(self.groups.apply)
 
     # --- events ---
 
@@ -231,6 +251,7 @@ class BrokerNode:
         await self._drain()
         self.lag.stop()
         self.images.stop()
+        await self.groups.stop()
         await self.logs.close(clean=True)
         await self.store.close()
         self._executor.shutdown()

@@ -1,0 +1,62 @@
+"""The state of one partition of `__consumer_offsets`: groups of both protocols and their offsets.
+
+The machine itself only sends each record and each operation to the part that knows it; all parts work on the same
+tables, since a group may change its protocol and offsets belong to groups of either kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from moldau.config.broker import BrokerConfig
+from moldau.coordinators.groups.classic import ClassicGroups
+from moldau.coordinators.groups.consumer import ConsumerGroups
+from moldau.coordinators.groups.records import RecordKind, kind_of
+from moldau.coordinators.groups.tables import GroupTables
+from moldau.coordinators.machine import ProducerStamp, RecordContext, StateRecord, Timers
+from moldau.metadata.image import ClusterImage
+
+CONSUMER_KINDS = frozenset(kind for kind in RecordKind if kind >= RecordKind.CONSUMER_GROUP_METADATA)
+OFFSET_KINDS = (RecordKind.OFFSET_COMMIT, RecordKind.LEGACY_OFFSET_COMMIT)
+
+
+class GroupMachine:
+    """Implements Machine."""
+
+    def __init__(
+        self,
+        partition: int,
+        timers: Timers,
+        config: Callable[[], BrokerConfig],
+        image: Callable[[], ClusterImage],
+        wall_ms: Callable[[], int],
+        new_uuid: Callable[[], UUID],
+    ) -> None:
+        self.partition = partition
+        self.tables = GroupTables(timers, config, image, wall_ms, new_uuid)
+        self.classic = ClassicGroups(self.tables)
+        self.consumer = ConsumerGroups(self.tables)
+
+    # --- Machine ---
+
+    def replay(self, record: StateRecord, context: RecordContext) -> None:
+        kind = kind_of(record.key)
+        if kind in OFFSET_KINDS:
+            self.tables.offsets.replay(record, context.producer)
+        elif kind == RecordKind.GROUP_METADATA:
+            self.classic.replay(record, context)
+        elif kind in CONSUMER_KINDS:
+            self.consumer.replay(kind, record, context)
+        # Share and streams groups, and what later releases write, are not ours to judge.
+
+    def replay_end_of_transaction(self, producer: ProducerStamp, committed: bool) -> None:
+        self.tables.offsets.replay_end_of_transaction(producer.producer_id, committed)
+
+    def loaded(self, now: float) -> None:
+        self.classic.loaded(now)
+        self.consumer.loaded(now)
+
+    def unloaded(self) -> None:
+        self.classic.unloaded()
+        self.consumer.unloaded()

@@ -1,0 +1,33 @@
+"""The group coordinator of this broker: a service over the partitions of `__consumer_offsets`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from moldau.config.broker import BrokerConfig
+from moldau.coordinators.groups.machine import GroupMachine
+from moldau.coordinators.machine import Timers
+from moldau.metadata.image import ClusterImage
+from moldau.server.appends import AppendQueue, RunBlocking
+from moldau.server.coordination.service import CoordinatorService
+from moldau.server.partition_table import PartitionTable
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def group_service(
+    timers: Timers,
+    partitions: PartitionTable,
+    appends: AppendQueue,
+    run_blocking: RunBlocking,
+    config: Callable[[], BrokerConfig],
+    image: Callable[[], ClusterImage],
+    monotonic: Callable[[], float],
+    wall_ms: Callable[[], int],
+    new_uuid: Callable[[], UUID],
+) -> CoordinatorService[GroupMachine]:
+    def new_machine(partition: int, shard_timers: Timers) -> GroupMachine:
+        return GroupMachine(partition, shard_timers, config, image, wall_ms, new_uuid)
+
+    return CoordinatorService(OFFSETS_TOPIC, new_machine, timers, partitions, appends, run_blocking, monotonic, wall_ms)
