@@ -12,9 +12,10 @@ from uuid import UUID
 from moldau.config.broker import BrokerConfig
 from moldau.coordinators.groups.classic import ClassicGroups
 from moldau.coordinators.groups.consumer import ConsumerGroups
-from moldau.coordinators.groups.records import RecordKind, kind_of
+from moldau.coordinators.groups.records import RecordKind
 from moldau.coordinators.groups.tables import GroupTables
 from moldau.coordinators.machine import ProducerStamp, RecordContext, StateRecord, Timers
+from moldau.coordinators.record_codec import kind_of
 from moldau.metadata.image import ClusterImage
 
 CONSUMER_KINDS = frozenset(kind for kind in RecordKind if kind >= RecordKind.CONSUMER_GROUP_METADATA)

@@ -5,15 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from moldau.coordinators.groups.records import (
-    OffsetCommitKey,
-    OffsetCommitValue,
-    RecordKind,
-    decode_key,
-    decode_value,
-    encode_record,
-)
+from moldau.coordinators.groups.records import OffsetCommitKey, OffsetCommitValue, RecordKind
 from moldau.coordinators.machine import ProducerStamp, StateRecord
+from moldau.coordinators.record_codec import decode_key, decode_value, encode_record
 from moldau.types.ids import NO_EPOCH, NO_TIMESTAMP, ZERO_TOPIC_ID, TopicPartition
 
 VALUE_VERSION = 3
