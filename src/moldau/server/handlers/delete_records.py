@@ -28,12 +28,17 @@ UP_TO_HIGH_WATERMARK = -1
 
 
 def handle(broker: Broker, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """A partition that is named twice is answered once, for the last time it was named."""
+    wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            wanted.setdefault(topic.name, {})[partition.partition_index] = partition
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
-                name=topic.name, partitions=[delete(broker, context, topic.name, wanted) for wanted in topic.partitions]
+                name=name, partitions=[delete(broker, context, name, each) for each in partitions.values()]
             )
-            for topic in request.topics
+            for name, partitions in wanted.items()
         ]
     )
 

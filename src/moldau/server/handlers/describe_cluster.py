@@ -27,7 +27,6 @@ def handle(broker: Broker, context: RequestContext, request: DescribeClusterRequ
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message=MISMATCH if known else f"Unsupported endpoint type {request.endpoint_type}",
-            endpoint_type=BROKERS if known else request.endpoint_type,
         )
     operations = OPERATIONS_NOT_ASKED
     if request.include_cluster_authorized_operations:

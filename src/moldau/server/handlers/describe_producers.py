@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moldau.metadata.controller.topic_names import check_topic_name
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
@@ -19,6 +20,8 @@ from moldau.wire.messages.describe_producers import (
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
+
+UNKNOWN_TOPIC = "This server does not host this topic-partition."
 
 
 def handle(broker: Broker, context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
@@ -37,6 +40,9 @@ def handle(broker: Broker, context: RequestContext, request: DescribeProducersRe
 
 def describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
     try:
+        check_topic_name(topic)
+        if topic not in broker.image.topics:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC)
         log = broker.partitions.get(topic, index).leader_log()
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)

@@ -31,34 +31,53 @@ def handle(
     broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     limit = max(1, min(request.response_partition_limit, MAX_PARTITIONS_PER_ANSWER))
-    first_topic = request.cursor.topic_name if request.cursor is not None else ""
-    first_partition = request.cursor.partition_index if request.cursor is not None else 0
     names = sorted({topic.name for topic in request.topics} if request.topics else set(broker.image.topics))
+    first_partition = 0
+    if request.cursor is not None:
+        cursor = request.cursor
+        names = [name for name in names if name >= cursor.topic_name]
+        starts_there = names[:1] == [cursor.topic_name]
+        if cursor.partition_index < 0 or (request.topics and not starts_there):
+            return refused(request)
+        first_partition = cursor.partition_index if starts_there else 0
     answers: list[DescribeTopicPartitionsResponseTopic] = []
-    for name in names:
-        if name < first_topic or not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name):
+    for position, name in enumerate(names):
+        if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name):
             continue
         if limit == 0:
             return DescribeTopicPartitionsResponse(topics=answers, next_cursor=CursorInResponse(topic_name=name))
         topic = broker.image.topics.get(name)
         if topic is None:
-            answers.append(unknown(broker, name))
+            answers.append(unknown(broker, context, name))
             continue
-        start = first_partition if name == first_topic else 0
+        start = first_partition if position == 0 else 0
         answer = describe(broker, context, topic, start, limit)
         answers.append(answer)
         limit -= len(answer.partitions)
         reached = start + len(answer.partitions)
         if reached < len(topic.partitions):
-            cursor = CursorInResponse(topic_name=name, partition_index=reached)
-            return DescribeTopicPartitionsResponse(topics=answers, next_cursor=cursor)
+            next_cursor = CursorInResponse(topic_name=name, partition_index=reached)
+            return DescribeTopicPartitionsResponse(topics=answers, next_cursor=next_cursor)
     return DescribeTopicPartitionsResponse(topics=answers)
 
 
-def unknown(broker: Broker, name: str) -> DescribeTopicPartitionsResponseTopic:
+def refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """The cursor is none that we can have given for these topics."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name)
+            for topic in request.topics
+        ]
+    )
+
+
+def unknown(broker: Broker, context: RequestContext, name: str) -> DescribeTopicPartitionsResponseTopic:
     valid = broker.controller.is_valid_name(name)
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION
-    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name)
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION,
+        name=name,
+        topic_authorized_operations=authorized_operations(broker.authorizer, context, Resource.TOPIC, name),
+    )
 
 
 def describe(

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 BATCHED_FROM = 4
 KNOWN_KEY_TYPES = (0, 1)
+SHARE = 2
+# What Apache Kafka says up to version 3, word for word.
+SUCCESS = "NONE"
+REFUSAL = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
 
 
 def handle(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
@@ -27,15 +34,17 @@ def handle(broker: Broker, context: RequestContext, request: FindCoordinatorRequ
         found = [coordinator(broker, context, request.key_type, key) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=found)
     one = coordinator(broker, context, request.key_type, request.key)
+    message = REFUSAL if one.error_code else SUCCESS
     return FindCoordinatorResponse(
-        error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
+        error_code=one.error_code, error_message=message, node_id=one.node_id, host=one.host, port=one.port
     )
 
 
 def coordinator(broker: Broker, context: RequestContext, key_type: int, key: str) -> Coordinator:
     if key_type not in KNOWN_KEY_TYPES:
+        message = "" if key_type == SHARE else REFUSAL
         return Coordinator(
-            key=key, node_id=-1, host="", port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=None
+            key=key, node_id=-1, host="", port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=message
         )
     node = broker.this_node(context.client.listener)
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message="")

@@ -28,9 +28,17 @@ if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
-KNOWN_FROM_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+KNOWN_FROM_VERSION = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+NEVER = 2**15
 CONSUMER, DEBUGGER = -1, -2
-READ_COMMITTED = 1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 #: (offset, timestamp, leader epoch)
 Found = tuple[int, int, int]
@@ -38,21 +46,34 @@ NOTHING: Found = (NO_OFFSET, NO_TIMESTAMP, NO_EPOCH)
 
 
 def handle(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    asked = [(topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions]
-    repeated = {key for key in asked if asked.count(key) > 1} if len(set(asked)) < len(asked) else set()
-    topics = []
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        return refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+    asked: dict[str, dict[int, list[ListOffsetsPartition]]] = {}
     for topic in request.topics:
-        allowed = broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic.name)
-        answers = []
         for wanted in topic.partitions:
+            asked.setdefault(topic.name, {}).setdefault(wanted.partition_index, []).append(wanted)
+    topics = []
+    for name, partitions in asked.items():
+        allowed = broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name)
+        answers = []
+        for wanted, *repeated in partitions.values():
             if not allowed:
                 answers.append(failed(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-            elif (topic.name, wanted.partition_index) in repeated:
+            elif repeated:
                 answers.append(failed(wanted, ErrorCode.INVALID_REQUEST))
             else:
-                answers.append(answer(broker, context, request, topic.name, wanted))
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+                answers.append(answer(broker, context, request, name, wanted))
+        topics.append(ListOffsetsTopicResponse(name=name, partitions=answers))
     return ListOffsetsResponse(topics=topics)
+
+
+def refused(request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(name=topic.name, partitions=[failed(wanted, code) for wanted in topic.partitions])
+            for topic in request.topics
+        ]
+    )
 
 
 def failed(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
@@ -62,7 +83,7 @@ def failed(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitio
 def answer(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
-    if wanted.timestamp < 0 and context.api_version < KNOWN_FROM_VERSION.get(wanted.timestamp, 1):
+    if wanted.timestamp < 0 and context.api_version < KNOWN_FROM_VERSION.get(wanted.timestamp, NEVER):
         return failed(wanted, ErrorCode.UNSUPPORTED_VERSION)
     try:
         partition = broker.partitions.get(topic, wanted.partition_index)

@@ -7,7 +7,7 @@ lets the client ask again). Topics are written to bytes once per image and versi
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.metadata.image import TopicImage
@@ -15,7 +15,7 @@ from moldau.security.authorizer import OPERATIONS_NOT_ASKED, Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode, KafkaError
-from moldau.types.ids import ZERO_TOPIC_ID
+from moldau.types.ids import ZERO_TOPIC_ID, TopicId
 from moldau.wire.apis import ApiKey
 from moldau.wire.codec import Encoded, encode_part
 from moldau.wire.messages.metadata import (
@@ -46,20 +46,35 @@ def handle(
             if broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic.name)
         ]
         return respond(broker, context, request, [describe(broker, context, request, topic) for topic in allowed])
-    missing = missing_topics(broker, context, request)
+    ids = dict.fromkeys(wanted.topic_id for wanted in request.topics if wanted.topic_id != ZERO_TOPIC_ID)
+    if ids and version < TOPIC_IDS_FROM:
+        return refused(request.topics, ErrorCode.INVALID_REQUEST)
+    if ids:  # then names count for nothing
+        return respond(broker, context, request, [answer_id(broker, context, request, each) for each in ids])
+    names = dict.fromkeys(wanted.name for wanted in request.topics if wanted.name is not None)
+    if any(wanted.name is None for wanted in request.topics):
+        return refused(request.topics, ErrorCode.UNKNOWN_SERVER_ERROR)
+    missing = missing_topics(broker, context, request, names)
     if missing:
-        return create_then_respond(broker, context, request, missing)
-    return answer_wanted(broker, context, request, {})
+        return create_then_respond(broker, context, request, names, missing)
+    return respond(broker, context, request, [answer_name(broker, context, request, name, {}) for name in names])
 
 
-def missing_topics(broker: Broker, context: RequestContext, request: MetadataRequest) -> list[str]:
-    """Names to create: asked for by name, unknown, creation wanted by the client and allowed by the broker."""
+def refused(topics: Iterable[MetadataRequestTopic], code: ErrorCode) -> MetadataResponse:
+    """A request that cannot be meant so: nothing is told but the error, for each topic and as a whole."""
+    answers = [
+        MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id) for topic in topics
+    ]
+    return MetadataResponse(topics=answers, error_code=code)
+
+
+def missing_topics(
+    broker: Broker, context: RequestContext, request: MetadataRequest, names: Iterable[str]
+) -> list[str]:
+    """Names to create: unknown, creation wanted by the client and allowed by the broker."""
     wants = context.api_version < AUTO_CREATION_IS_ASKED_FROM or request.allow_auto_topic_creation
     if not wants or not broker.config.auto_create_topics_enable:
         return []
-    names = {
-        wanted.name for wanted in request.topics or () if wanted.name is not None and wanted.topic_id == ZERO_TOPIC_ID
-    }
     return sorted(
         name
         for name in names
@@ -68,7 +83,7 @@ def missing_topics(broker: Broker, context: RequestContext, request: MetadataReq
 
 
 async def create_then_respond(
-    broker: Broker, context: RequestContext, request: MetadataRequest, missing: Sequence[str]
+    broker: Broker, context: RequestContext, request: MetadataRequest, names: Iterable[str], missing: Sequence[str]
 ) -> MetadataResponse:
     failures: dict[str, ErrorCode] = {}
     for name in missing:
@@ -76,42 +91,33 @@ async def create_then_respond(
             await broker.controller.auto_create_topic(name)
         except KafkaError as error:
             failures[name] = error.code
-    return answer_wanted(broker, context, request, failures)
-
-
-def answer_wanted(
-    broker: Broker, context: RequestContext, request: MetadataRequest, failures: dict[str, ErrorCode]
-) -> MetadataResponse:
-    seen: set[str | None] = set()
-    answers = []
-    for wanted in request.topics or ():
-        if wanted.name in seen and wanted.topic_id == ZERO_TOPIC_ID:
-            continue
-        seen.add(wanted.name)
-        answers.append(answer_one(broker, context, request, wanted, failures))
+    answers = [answer_name(broker, context, request, name, failures) for name in names]
     return respond(broker, context, request, answers)
 
 
-def answer_one(
-    broker: Broker,
-    context: RequestContext,
-    request: MetadataRequest,
-    wanted: MetadataRequestTopic,
-    failures: dict[str, ErrorCode],
+def answer_id(
+    broker: Broker, context: RequestContext, request: MetadataRequest, topic_id: TopicId
 ) -> MetadataResponseTopic | Encoded:
-    if wanted.topic_id != ZERO_TOPIC_ID and context.api_version >= TOPIC_IDS_FROM:
-        by_id = broker.image.topics_by_id.get(wanted.topic_id)
-        if by_id is None:
-            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=wanted.topic_id, name=None)
-        return describe(broker, context, request, by_id)
-    name = wanted.name or ""
+    topic = broker.image.topics_by_id.get(topic_id)
+    if topic is None:
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=topic_id, name=None)
+    if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic.name):
+        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic_id=topic_id, name=None)
+    return describe(broker, context, request, topic)
+
+
+def answer_name(
+    broker: Broker, context: RequestContext, request: MetadataRequest, name: str, failures: Mapping[str, ErrorCode]
+) -> MetadataResponseTopic | Encoded:
     if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name):
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     topic = broker.image.topics.get(name)
-    if topic is None:
-        code = failures.get(name) or unknown_code(broker, name)
-        return MetadataResponseTopic(error_code=code, name=name)
-    return describe(broker, context, request, topic)
+    if topic is not None:
+        return describe(broker, context, request, topic)
+    answer = MetadataResponseTopic(error_code=failures.get(name) or unknown_code(broker, name), name=name)
+    if request.include_topic_authorized_operations:
+        answer.topic_authorized_operations = authorized_operations(broker.authorizer, context, Resource.TOPIC, name)
+    return answer
 
 
 def unknown_code(broker: Broker, name: str) -> ErrorCode:
