@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from moldau.coordinators.deferred import Deferred
+from moldau.types.errors import KafkaError
 
 T = TypeVar("T")
 
@@ -52,11 +53,14 @@ class Reply(NamedTuple):
 
 @dataclass(slots=True)
 class Write(Generic[T]):
-    answer: T | Deferred[T]
+    answer: T | Deferred[T] | KafkaError
+    """An error fails the request, but only once the records are committed: something had to be done first."""
     records: Sequence[StateRecord] = ()
     replies: Sequence[Reply] = ()
     """Earlier requests that are answered by this operation, once its records are committed."""
     producer: ProducerStamp | None = None
+    then: Callable[[], None] | None = None
+    """What follows when the records are committed, behind the answers."""
 
 
 class Timers(Protocol):

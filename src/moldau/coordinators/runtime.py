@@ -61,10 +61,11 @@ class Shard(Generic[M]):
 
 
 class PendingAnswer:
-    __slots__ = ("is_committed", "replies")
+    __slots__ = ("is_committed", "replies", "then")
 
-    def __init__(self, replies: Sequence[Reply]) -> None:
+    def __init__(self, replies: Sequence[Reply], then: Callable[[], None] | None) -> None:
         self.replies = replies
+        self.then = then
         self.is_committed = False
 
 
@@ -184,7 +185,7 @@ class CoordinatorRuntime(Generic[M]):
         else:
             answer = Deferred()
             replies.append(Reply(answer, write.answer))
-        pending = PendingAnswer(replies)
+        pending = PendingAnswer(replies, write.then)
         shard.waiting.append(pending)
         if not write.records:
             pending.is_committed = True
@@ -214,8 +215,14 @@ class CoordinatorRuntime(Generic[M]):
 
     def _answer(self, shard: Shard[Any]) -> None:
         while shard.waiting and shard.waiting[0].is_committed:
-            for reply in shard.waiting.popleft().replies:
-                reply.deferred.succeed(reply.value)
+            pending = shard.waiting.popleft()
+            for reply in pending.replies:
+                if isinstance(reply.value, KafkaError):
+                    reply.deferred.fail(reply.value)
+                else:
+                    reply.deferred.succeed(reply.value)
+            if pending.then is not None:
+                pending.then()
 
 
 def as_coordinator_error(error: KafkaError) -> KafkaError:
