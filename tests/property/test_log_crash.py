@@ -72,6 +72,11 @@ class Run:
         )
 
     def _append(self) -> None:
+        self._append_group()
+        if self.log.flush_required():
+            self._flush()
+
+    def _append_group(self) -> None:
         log = self.log
         for _ in range(self.random.randint(1, 4)):
             value = b"%d " % len(self.appended) + bytes(
@@ -81,17 +86,20 @@ class Run:
             self.ever.setdefault(len(self.appended), set()).add(value)
             self.appended.append(value)
         log.commit()
-        if log.flush_required():
-            self._flush()
-            self.answered = len(self.appended)
 
     def _flush(self) -> None:
-        work = self.log.flush_work()
-        if self.random.random() < 0.3:
+        """Several flushes may be under way, and end in any order."""
+        works = [self.log.flush_work()]
+        while self.random.random() < 0.3:
             self.log.roll()
-        work()
-        self.log.flushed(work.up_to)
-        self.checkpoint = self.log.recovery_point
+            self._append_group()
+            works.append(self.log.flush_work())
+        self.random.shuffle(works)
+        for work in works:
+            work()
+            self.log.flushed(work.up_to)
+            self.checkpoint = self.log.recovery_point
+            self.answered = max(self.answered, work.up_to)
 
     def _truncate(self) -> None:
         target = self.random.randint(0, self.log.log_end_offset)
@@ -100,6 +108,7 @@ class Run:
         self.given_up_from = None
         self.appended = self.appended[: self.log.log_end_offset]
         self.checkpoint = self.log.recovery_point
+        self.answered = min(self.answered, self.checkpoint)
 
     def die(self, *, power: bool) -> None:
         if power:

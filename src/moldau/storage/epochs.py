@@ -24,14 +24,17 @@ class EpochStart(NamedTuple):
 
 
 class LeaderEpochCache:
-    __slots__ = ("_entries", "dirty", "path")
+    """`version` grows with each change; 0 is what the file holds."""
+
+    __slots__ = ("_entries", "path", "version")
 
     def __init__(self, directory: str, entries: list[EpochStart] | None = None) -> None:
         self.path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
         self._entries: list[EpochStart] = []
+        self.version = 0
         for entry in entries or []:
             self.assign(*entry)
-        self.dirty = False
+        self.version = 0
 
     @property
     def entries(self) -> list[EpochStart]:
@@ -52,7 +55,7 @@ class LeaderEpochCache:
         while self._entries and (self._entries[-1].epoch >= epoch or self._entries[-1].start_offset >= start_offset):
             self._entries.pop()
         self._entries.append(EpochStart(epoch, start_offset))
-        self.dirty = True
+        self.version += 1
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochStart:
         """The largest epoch not above the asked one, and the offset at which it ended; (-1, -1) if unknown."""
@@ -73,18 +76,18 @@ class LeaderEpochCache:
     def truncate_from_end(self, end_offset: int) -> None:
         while self._entries and self._entries[-1].start_offset >= end_offset:
             self._entries.pop()
-            self.dirty = True
+            self.version += 1
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget epochs that ended before an offset; the one in force there starts there."""
         above = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset)
         if above > 1 or (above and self._entries[0].start_offset != start_offset):
             self._entries[:above] = [EpochStart(self._entries[above - 1].epoch, start_offset)]
-            self.dirty = True
+            self.version += 1
 
     def clear(self) -> None:
         self._entries.clear()
-        self.dirty = True
+        self.version += 1
 
     def moved_to(self, directory: str) -> None:
         self.path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"

@@ -2,10 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from moldau.storage.errors import LogIOError
 from moldau.storage.files import FileSystem, replace_file, sync_file
+
+
+class _Covered(NamedTuple):
+    """How much of what is pending a piece of work takes care of."""
+
+    names: int
+    folder: int
+    sealed_before: int
+    epochs: int
+
+
+class PendingSync:
+    """What of a log, besides its records, is not known to be on disk. Several flushes may be under way at once and end
+    in any order: each covers all that is pending when it begins, and nothing is settled before one has succeeded."""
+
+    __slots__ = ("_epochs_synced", "_folder", "_folder_synced", "_names", "_names_settled", "_sealed_before")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = list(names)
+        self._names_settled = 0
+        self._folder = 1
+        self._folder_synced = 0
+        self._epochs_synced = 0
+        self._sealed_before: list[int] = []
+
+    def add_files(self, names: Iterable[str]) -> None:
+        self._names += names
+
+    def folder_changed(self) -> None:
+        """Files were made, renamed or removed."""
+        self._folder += 1
+
+    def segment_sealed(self, next_base_offset: int) -> None:
+        """The files beside the records of a segment were completed; the next segment begins at this offset."""
+        self._sealed_before.append(next_base_offset)
+
+    def truncated_to(self, offset: int) -> None:
+        self._sealed_before = [base for base in self._sealed_before if base <= offset]
+
+    @property
+    def names(self) -> Sequence[str]:
+        return tuple(self._names)
+
+    @property
+    def is_folder_changed(self) -> bool:
+        return self._folder_synced < self._folder
+
+    def are_epochs_changed(self, version: int) -> bool:
+        return self._epochs_synced < version
+
+    def covered(self, epochs_version: int) -> _Covered:
+        sealed = self._sealed_before[-1] if self._sealed_before else -1
+        return _Covered(self._names_settled + len(self._names), self._folder, sealed, epochs_version)
+
+    def settle(self, covered: _Covered) -> None:
+        del self._names[: max(0, covered.names - self._names_settled)]
+        self._names_settled = max(self._names_settled, covered.names)
+        self._folder_synced = max(self._folder_synced, covered.folder)
+        self._epochs_synced = max(self._epochs_synced, covered.epochs)
+        self._sealed_before = [base for base in self._sealed_before if base > covered.sealed_before]
+
+    def limit(self, offset: int) -> int:
+        """How far the recovery point may go: into a segment, but not past it, whose other files are pending."""
+        return min(offset, self._sealed_before[0] - 1) if self._sealed_before else offset
 
 
 class FlushWork:
@@ -15,49 +80,52 @@ class FlushWork:
 
     __slots__ = (
         "_directory",
-        "_directory_changed",
         "_epochs",
         "_files",
+        "_folder_changed",
         "_handles",
-        "_paths",
+        "_names",
+        "covered",
+        "done",
         "generation",
-        "sealed_before",
         "up_to",
     )
 
     def __init__(
         self,
         files: FileSystem,
+        directory: str,
+        pending: PendingSync,
         *,
         up_to: int,
         generation: int,
-        sealed_before: int,
         handles: Sequence[int],
-        paths: Sequence[str],
-        epochs: tuple[str, bytes] | None,
-        directory: str,
-        directory_changed: bool,
+        epochs: bytes,
+        epochs_path: str,
+        epochs_version: int,
     ) -> None:
         self._files = files
+        self._directory = directory
         self.up_to = up_to
         self.generation = generation
-        self.sealed_before = sealed_before
+        self.covered = pending.covered(epochs_version)
+        self.done = False
+        self._names = pending.names
+        self._folder_changed = pending.is_folder_changed
+        self._epochs = (epochs_path, epochs) if pending.are_epochs_changed(epochs_version) else None
         self._handles = [files.duplicate(fd) for fd in handles]
-        self._paths = paths
-        self._epochs = epochs
-        self._directory = directory
-        self._directory_changed = directory_changed
 
     def __call__(self) -> None:
         try:
             for fd in self._handles:
                 self._files.fdatasync(fd)
-            for path in self._paths:
-                sync_file(self._files, path)
+            for name in self._names:
+                sync_file(self._files, f"{self._directory}/{name}")
             if self._epochs is not None:
                 replace_file(self._files, *self._epochs)
-            if self._directory_changed:
+            if self._folder_changed:
                 self._files.sync_directory(self._directory)
+            self.done = True
         except OSError as error:
             raise LogIOError(error.filename or self._directory, error) from error
         finally:

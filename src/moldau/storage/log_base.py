@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
@@ -9,7 +10,7 @@ from moldau.config.topic import TopicConfig
 from moldau.storage.epochs import LeaderEpochCache
 from moldau.storage.errors import LogIOError
 from moldau.storage.files import FileSystem, WritableBuffer, sync_file
-from moldau.storage.flushing import FlushWork
+from moldau.storage.flushing import FlushWork, PendingSync
 from moldau.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from moldau.storage.producer_snapshots import SnapshotFiles
 from moldau.storage.producer_state import ProducerChange, ProducerStates
@@ -27,7 +28,6 @@ class LogBase:
     __slots__ = (
         "_config",
         "_deleted",
-        "_directory_changed",
         "_failed",
         "_files",
         "_flush_messages",
@@ -36,9 +36,9 @@ class LogBase:
         "_index_interval",
         "_index_limit",
         "_jitter",
+        "_pending",
         "_read_ends",
         "_roll_after",
-        "_sealed_before",
         "_segment_bytes",
         "_snapshots",
         "_staged",
@@ -48,7 +48,6 @@ class LogBase:
         "_staged_max_offset",
         "_staged_max_timestamp",
         "_staged_producers",
-        "_unsynced",
         "_wall_ms",
         "directory",
         "last_flush_ms",
@@ -97,9 +96,7 @@ class LogBase:
         self._failed: str | None = None
         self._read_ends: dict[int, tuple[Segment, int]] = {}
         self._deleted: list[str] = []
-        self._unsynced = unsynced
-        self._sealed_before: list[int] = []
-        self._directory_changed = True
+        self._pending = PendingSync(map(os.path.basename, unsynced))
         self._generation = 0
         self._flushing: list[FlushWork] = []
         self._staged: list[Staged] = []
@@ -142,23 +139,22 @@ class LogBase:
         old = self.segments.active
         if not old.size and old.base_offset == base_offset:
             return
-        self._unsynced += old.seal()
+        self._pending.add_files(map(os.path.basename, old.seal()))
         self._take_snapshot(base_offset)
         # What sealing wrote must be on disk before the recovery point passes the segment. If it has passed all of its
         # records already, that is now; otherwise it waits for a flush.
         if self.recovery_point >= self.log_end_offset:
-            for path in self._unsynced:
-                sync_file(self._files, path)
-            self._unsynced.clear()
+            for name in self._pending.names:
+                sync_file(self._files, f"{self.directory}/{name}")
         else:
-            self._sealed_before.append(base_offset)
+            self._pending.segment_sealed(base_offset)
         self.segments.add(self._create_segment(base_offset))
         self._set_roll_time()
 
     def _create_segment(self, base_offset: int) -> Segment:
         config = self._config
         spread = min(config.segment_jitter_ms, config.segment_ms)
-        self._directory_changed = True
+        self._pending.folder_changed()
         return Segment.create(
             self._files,
             self.directory,
@@ -173,7 +169,7 @@ class LogBase:
         if offset > self.log_start_offset:
             path = self._snapshots.take(self.producers)
             if path is not None:
-                self._unsynced.append(path)
+                self._pending.add_files([os.path.basename(path)])
 
     def _set_roll_time(self) -> None:
         """Up to which record timestamp the active segment takes batches without a closer look."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from moldau.storage.files import remove_if_exists
@@ -26,34 +27,30 @@ class LogUpkeep(LogBase):
         succeeded call `flushed` with the same offset."""
         up_to = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
         unflushed = self.segments.starting_with(self.recovery_point) if up_to > self.recovery_point else []
+        epochs = self.leader_epochs
         work = FlushWork(
             self._files,
+            self.directory,
+            self._pending,
             up_to=up_to,
             generation=self._generation,
-            sealed_before=self._sealed_before[-1] if self._sealed_before else -1,
             handles=[each.file.fileno for each in unflushed if each.base_offset < up_to],
-            paths=self._unsynced,
-            epochs=(self.leader_epochs.path, self.leader_epochs.encode()) if self.leader_epochs.dirty else None,
-            directory=self.directory,
-            directory_changed=self._directory_changed,
+            epochs=epochs.encode(),
+            epochs_path=epochs.path,
+            epochs_version=epochs.version,
         )
-        self._unsynced = []
-        self._directory_changed = False
-        self.leader_epochs.dirty = False
         self._flushing.append(work)
         return work
 
     def flushed(self, up_to: int) -> None:
         """The work for this offset has succeeded: the recovery point moves there."""
-        done = [work for work in self._flushing if work.up_to <= up_to]
-        self._flushing = [work for work in self._flushing if work.up_to > up_to]
-        sealed = max((work.sealed_before for work in done), default=-1)
-        self._sealed_before = [base for base in self._sealed_before if base > sealed]
+        done = [work for work in self._flushing if work.done]
+        self._flushing = [work for work in self._flushing if not work.done]
+        for work in done:
+            self._pending.settle(work.covered)
         # A truncation meanwhile has put other data where the synced data was.
         if any(work.generation == self._generation and work.up_to == up_to for work in done):
-            if self._sealed_before:  # a segment was completed meanwhile, and its last files are not synced
-                up_to = min(up_to, self._sealed_before[0] - 1)
-            self.recovery_point = max(self.recovery_point, up_to)
+            self.recovery_point = max(self.recovery_point, self._pending.limit(up_to))
             self.last_flush_ms = self._wall_ms()
 
     def flush(self, up_to: int | None = None) -> None:
@@ -120,7 +117,7 @@ class LogUpkeep(LogBase):
         # Below the new end, since the file's new length is not on disk yet: the next flush has something to do.
         self.recovery_point = min(self.recovery_point, max(0, offset - 1))
         self._generation += 1
-        self._sealed_before = [base for base in self._sealed_before if base <= offset]
+        self._pending.truncated_to(offset)
         self._read_ends.clear()
         self._staged_epoch = self.leader_epochs.latest
         self._forget_staged()
@@ -175,7 +172,7 @@ class LogUpkeep(LogBase):
             segment.close()
             self._snapshots.remove(segment.base_offset)
         if segments:
-            self._directory_changed = True
+            self._pending.folder_changed()
 
     # -- replacement --------------------------------------------------------------------------------------------------
 
@@ -232,9 +229,8 @@ class LogUpkeep(LogBase):
 
     def _finish(self) -> None:
         active = self.segments.active
-        self._unsynced += active.seal()
+        self._pending.add_files(map(os.path.basename, active.seal()))
         self._take_snapshot(self.log_end_offset)
-        self.leader_epochs.dirty = True
         work = self.flush_work()
         work()
         self.flushed(work.up_to)
