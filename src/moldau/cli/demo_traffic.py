@@ -64,24 +64,25 @@ class Traffic:
             outcome.result(timeout=TOPIC_SECONDS)
 
     def write(self, half_way: Callable[[], None], progress: Callable[[int], None]) -> Pace:
-        """Write every record, idempotently and with acks=all; `half_way` is called once half are acknowledged."""
+        """Write every record, idempotently and with acks=all; `half_way` is called in the middle, some still unsent."""
         producer = Producer(self._settings() | {"enable.idempotence": True, "linger.ms": 5})
         started = time.perf_counter()
-        half_done = False
         for number in range(self._records):
             self._produce(producer, number)
             if number % RECORDS_PER_POLL == 0:
                 producer.poll(0)
                 progress(self.acknowledged)
-            if not half_done and self.acknowledged >= self._records // 2:
+            if number == self._records // 2:
+                self._wait_for_an_acknowledgement(producer)
                 half_way()
-                half_done = True
         while producer.flush(0.1) > 0 and time.perf_counter() - started < FLUSH_SECONDS:
             progress(self.acknowledged)
-            if not half_done and self.acknowledged >= self._records // 2:
-                half_way()
-                half_done = True
         return Pace(self.acknowledged, time.perf_counter() - started)
+
+    def _wait_for_an_acknowledgement(self, producer: Producer) -> None:
+        deadline = time.perf_counter() + FLUSH_SECONDS
+        while self.acknowledged == 0 and time.perf_counter() < deadline:
+            producer.poll(0.1)
 
     def _produce(self, producer: Producer, number: int) -> None:
         def acknowledge(error: KafkaError | None, message: Message) -> None:
