@@ -61,6 +61,10 @@ class Partition:
     def is_follower(self, replica_id: int) -> bool:
         return replica_id != self.local_id and replica_id in self.replicas
 
+    def has_enough_in_sync(self, wanted: int) -> bool:
+        """Whether records may be acknowledged for all: `min.insync.replicas` cannot ask for more than there are."""
+        return len(self.in_sync) >= min(wanted, len(self.replicas))
+
     def leader_log(self) -> PartitionLog:
         """The log, if this broker may serve it: Kafka's code otherwise."""
         if self.leader != self.local_id:

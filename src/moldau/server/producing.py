@@ -131,15 +131,20 @@ class Produce:
         try:
             partition = self._find(key, index)
             self._stage(key, partition, index, records)
-        except RefusedBatchError as error:
-            result = self.refuse(key, index, error.code, error.message)
-            result.record_errors = error.record_errors
-            if error.tells_log_start and partition is not None and partition.log is not None:
-                result.log_start_offset = partition.log.log_start_offset
         except KafkaError as error:
-            result = self.refuse(key, index, error.code, error.message)
-            if partition is not None and error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                result.current_leader = partition.leader, partition.leader_epoch
+            self.explain(key, index, partition, error)
+
+    def explain(self, key: UUID | str, index: int, partition: Partition | None, error: KafkaError) -> None:
+        """A partition's batch is refused, with all that Kafka tells about it."""
+        result = self.refuse(key, index, error.code, error.message)
+        if partition is None:
+            return
+        if isinstance(error, RefusedBatchError):
+            result.record_errors = error.record_errors
+            if error.tells_log_start and partition.log is not None:
+                result.log_start_offset = partition.log.log_start_offset
+        elif error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            result.current_leader = partition.leader, partition.leader_epoch
 
     def _find(self, key: UUID | str, index: int) -> Partition:
         topic = key
@@ -154,7 +159,7 @@ class Produce:
 
     def _stage(self, key: UUID | str, partition: Partition, index: int, records: Buffer | None) -> None:
         log = partition.leader_log()
-        if self.acks == ALL and len(partition.in_sync) < log.config.min_insync_replicas:
+        if self.acks == ALL and not partition.has_enough_in_sync(log.config.min_insync_replicas):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         now_ms = self.broker.wall_ms()
         batch, info = validate(
@@ -174,8 +179,7 @@ class Produce:
                 result.log_append_time_ms = now_ms
         except DuplicateBatchError as duplicate:
             base_offset, required_offset = duplicate.base_offset, duplicate.last_offset + 1
-            if log.config.log_append_time:
-                result.log_append_time_ms = duplicate.timestamp
+            result.log_append_time_ms = duplicate.timestamp
         result.expect(partition, base_offset, required_offset)
         self.results.append((key, result))
         self._unwritten += 1

@@ -3,8 +3,8 @@
 A client repeats the same bytes in each request: client id, acks, topic, partition. A route remembers them, with the
 partition they led to and the answer but for its offsets; if the next request begins with the same bytes, nothing is
 parsed but the batch itself. Taken only where the answer is due once the batch is written: acks=1, or acks=all with
-this broker as the only replica in sync. Whatever else happens (an error, a duplicate, a changed leader) takes the
-normal way, which gives the same answer at its own pace.
+this broker as the only replica in sync. Whatever else happens (a changed leader, a batch that is not in order) takes
+the normal way, which gives the same answer at its own pace.
 
 Layout of what is remembered (the correlation id and what follows the head differ from request to request):
     request:  api key, version | correlation id | head: client id … partition index | records length, records | tags
@@ -13,6 +13,8 @@ Layout of what is remembered (the correlation id and what follows the head diffe
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from struct import Struct
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -20,7 +22,7 @@ from uuid import UUID
 from moldau.replication.partition import Partition
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
-from moldau.server.producing import ALL, WRITE_AT_ONCE_BYTES
+from moldau.server.producing import ALL, WRITE_AT_ONCE_BYTES, Produce
 from moldau.storage.errors import DuplicateBatchError
 from moldau.storage.validation import validate
 from moldau.types.errors import ErrorCode, KafkaError
@@ -34,6 +36,8 @@ from moldau.wire.primitives import read_uvarint, uvarint
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
     from moldau.server.connection import Connection, Frame, Slot
+
+Respond = Callable[[Produce], None]
 
 HEADER = Struct(">hhi")
 HEAD_AT = HEADER.size
@@ -53,11 +57,14 @@ SAMPLE = (0x1122334455667788, 0x2233445566778811, 0x3344556677881122)
 
 class ProduceRoute:
     __slots__ = (
-        "answer_end", "answer_size", "answer_start", "context", "head", "head_end", "key", "offsets", "partition",
-        "version",
+        "_respond", "answer_end", "answer_size", "answer_start", "context", "head", "head_end", "key", "offsets",
+        "partition", "version",
     )  # fmt: skip
 
-    def __init__(self, context: RequestContext, head: bytes, partition: Partition, key: UUID | str) -> None:
+    def __init__(
+        self, context: RequestContext, head: bytes, partition: Partition, key: UUID | str, respond: Respond
+    ) -> None:
+        self._respond = respond
         version = context.api_version
         self.version = version
         self.context = context
@@ -82,6 +89,14 @@ class ProduceRoute:
         index = self.partition.topic_partition.partition
         failed = PartitionProduceResponse(index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR, base_offset=NO_OFFSET)
         return whole_answer(self.version, correlation_id, self.key, failed)
+
+    def refuse(
+        self, broker: Broker, connection: Connection, frame: Frame, correlation_id: int, error: KafkaError
+    ) -> None:
+        context = replace(self.context, correlation_id=correlation_id)
+        produce = Produce(broker, context, frame, connection.reserve(), 1, 0, self._respond)
+        produce.explain(self.key, self.partition.topic_partition.partition, self.partition, error)
+        produce.staged()
 
 
 class ProduceRoutes:
@@ -173,6 +188,9 @@ def take(broker: Broker, connection: Connection, frame: Frame) -> bool:
     log = partition.log
     if version != route.version or log is None or partition.leader != partition.local_id or len(partition.in_sync) > 1:
         return False
+    config = log.config
+    if config.min_insync_replicas > 1 and not partition.has_enough_in_sync(config.min_insync_replicas):
+        return False
     topic = partition.topic_partition.topic
     if broker.quotas.limits(route.context) or not broker.authorizer.allows(
         route.context, Operation.WRITE, Resource.TOPIC, topic
@@ -190,7 +208,6 @@ def take(broker: Broker, connection: Connection, frame: Frame) -> bool:
         if end != frame.size:
             return False
     now_ms = broker.wall_ms()
-    config = log.config
     try:
         batch, info = validate(
             view[start:end],
@@ -199,13 +216,20 @@ def take(broker: Broker, connection: Connection, frame: Frame) -> bool:
             now_ms=now_ms,
             produce_version=version,
         )
-        if info.attributes & TRANSACTIONAL_BIT:
-            return False
-        base_offset = log.stage(batch, info, partition.leader_epoch)
-    except (KafkaError, DuplicateBatchError):
+    except KafkaError:
         return False
+    if info.attributes & TRANSACTIONAL_BIT:
+        return False
+    # From here on there is no way back: the batch may have got its append time, and cannot be validated again.
     broker.produce_requests(version).value += 1
     append_time_ms = now_ms if config.log_append_time else NO_TIMESTAMP
+    try:
+        base_offset = log.stage(batch, info, partition.leader_epoch)
+    except DuplicateBatchError as duplicate:
+        base_offset, append_time_ms = duplicate.base_offset, duplicate.timestamp
+    except KafkaError as error:
+        route.refuse(broker, connection, frame, correlation_id, error)
+        return True
     append = QuickAppend(broker, route, connection.reserve(), frame, correlation_id, base_offset, append_time_ms)
     broker.appends.add(partition, append)
     if info.size >= WRITE_AT_ONCE_BYTES:
@@ -214,7 +238,12 @@ def take(broker: Broker, connection: Connection, frame: Frame) -> bool:
 
 
 def remember(
-    broker: Broker, connection: Connection, frame: Frame, context: RequestContext, request: ProduceRequest
+    broker: Broker,
+    connection: Connection,
+    frame: Frame,
+    context: RequestContext,
+    request: ProduceRequest,
+    respond: Respond,
 ) -> None:
     """Makes the route for the requests that follow, if this one is of the kind that can have one."""
     version = context.api_version
@@ -231,7 +260,7 @@ def remember(
         found = broker.image.topics_by_id.get(topic.topic_id)
         name = "" if found is None else found.name
     partition = broker.partitions.find(name, wanted.index)
-    if partition is None or partition.log is None or partition.log.config.min_insync_replicas > 1:
+    if partition is None or partition.log is None:
         return
     size = len(wanted.records or b"")
     length_field, tail = (uvarint(size + 1), NO_TAGS) if version >= FLEXIBLE_FROM else (INT32.pack(size), b"")
@@ -239,4 +268,5 @@ def remember(
     if frame.view[head_end : head_end + len(length_field)] == length_field:
         if connection.produce_routes is None:
             connection.produce_routes = ProduceRoutes()
-        connection.produce_routes.add(ProduceRoute(context, bytes(frame.view[HEAD_AT:head_end]), partition, key))
+        head = bytes(frame.view[HEAD_AT:head_end])
+        connection.produce_routes.add(ProduceRoute(context, head, partition, key, respond))

@@ -21,6 +21,7 @@ from moldau.storage.record_rules import refuse_bad_records
 from moldau.types.errors import ErrorCode
 from moldau.types.ids import TopicPartition
 from moldau.wire.batch import (
+    ATTRIBUTES_AT,
     CODEC_MASK,
     CONTROL_BIT,
     CREATE_TIME,
@@ -108,10 +109,11 @@ class _Examination:
         if (
             produce_version < _FIRST_PRODUCE_VERSION_WITH_ZSTD
             and size >= HEADER_SIZE
-            and batch[22] & CODEC_MASK == Codec.ZSTD
+            and batch[ATTRIBUTES_AT + 1] & CODEC_MASK >= Codec.ZSTD
         ):
+            known = batch[ATTRIBUTES_AT + 1] & CODEC_MASK == Codec.ZSTD
             raise RefusedBatchError(
-                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if known else ErrorCode.UNKNOWN_SERVER_ERROR,
                 f"Produce requests with version {produce_version} are not allowed to use ZStandard compression",
                 tells_log_start=False,
             )

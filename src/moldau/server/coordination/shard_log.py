@@ -33,7 +33,7 @@ class PartitionShardLog:
     def append(self, records: Sequence[StateRecord], producer: ProducerStamp | None, done: Appended) -> None:
         partition = self._partition
         log = partition.leader_log()
-        if len(partition.in_sync) < log.config.min_insync_replicas:
+        if not partition.has_enough_in_sync(log.config.min_insync_replicas):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         now_ms = self._wall_ms()
         batch = bytearray(

@@ -18,6 +18,7 @@ from moldau.server.producing import ALL, NOTHING, PartitionResult, Produce
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
+from moldau.wire.batch import ATTRIBUTES_AT, HEADER_SIZE, MAGIC_AT, MAGIC_V2, TRANSACTIONAL_BIT
 from moldau.wire.codec import decode, encode
 from moldau.wire.framing import frame_response
 from moldau.wire.messages.produce import (
@@ -28,6 +29,7 @@ from moldau.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from moldau.wire.schema import Buffer
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
@@ -40,16 +42,31 @@ VALID_ACKS = (ALL, NOTHING, 1)
 def handle(broker: Broker, context: RequestContext, frame: Frame, body: int, slot: Slot) -> None:
     request, _ = decode(ProduceRequest, context.api_version, frame.view, body)
     produce = Produce(broker, context, frame, slot, request.acks, request.timeout_ms, respond)
-    valid = request.acks in VALID_ACKS
+    refusal = refused_as_a_whole(request)
     for topic in request.topic_data:
         key: UUID | str = topic.topic_id if context.api_version >= TOPIC_IDS_FROM else topic.name
         for wanted in topic.partition_data:
-            if valid:
+            if refusal is None:
                 produce.append(key, wanted.index, wanted.records)
             else:
-                produce.refuse(key, wanted.index, ErrorCode.INVALID_REQUIRED_ACKS)
-    quick_produce.remember(broker, slot.connection, frame, context, request)
+                produce.refuse(key, wanted.index, refusal)
+    quick_produce.remember(broker, slot.connection, frame, context, request, respond)
     produce.staged()
+
+
+def refused_as_a_whole(request: ProduceRequest) -> ErrorCode | None:
+    if request.transactional_id is None and any(
+        is_transactional(wanted.records) for topic in request.topic_data for wanted in topic.partition_data
+    ):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return None if request.acks in VALID_ACKS else ErrorCode.INVALID_REQUIRED_ACKS
+
+
+def is_transactional(records: Buffer | None) -> bool:
+    """Whether the first batch calls itself so; what is not a batch is refused later for what it is."""
+    if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC_V2:
+        return False
+    return bool(records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_BIT)
 
 
 def respond(produce: Produce) -> None:
