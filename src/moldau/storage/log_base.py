@@ -38,6 +38,7 @@ class LogBase:
         "_jitter",
         "_pending",
         "_read_ends",
+        "_recently_read",
         "_roll_after",
         "_segment_bytes",
         "_snapshots",
@@ -95,6 +96,7 @@ class LogBase:
         self.last_flush_ms = wall_ms()
         self._failed: str | None = None
         self._read_ends: dict[int, tuple[Segment, int]] = {}
+        self._recently_read: list[Segment] = []
         self._deleted: list[str] = []
         self._pending = PendingSync(map(os.path.basename, unsynced))
         self._generation = 0

@@ -17,6 +17,7 @@ from moldau.wire.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME_BIT
 from moldau.wire.compression import decompress
 
 _READ_ENDS_REMEMBERED = 128
+_OPEN_FILES_KEPT = 4
 _DECOMPRESSED_LIMIT = 1 << 30  # what is in the log was checked against a stricter limit when it came
 
 
@@ -72,6 +73,8 @@ class LogReads(LogBase):
         if limit <= position:
             return self._empty(offset)
         self._remember(next_offset, segment, limit)
+        if segment is not self.segments.active:
+            self._note_read(segment)
         return LogSlice(segment.file, position, limit - position, next_offset, segment.base_offset)
 
     def _empty(self, offset: int) -> LogSlice:
@@ -110,6 +113,14 @@ class LogReads(LogBase):
         if len(ends) > _READ_ENDS_REMEMBERED:
             del ends[next(iter(ends))]
 
+    def _note_read(self, segment: Segment) -> None:
+        """Of the segments that are complete, only those that were read last keep their files open."""
+        recent = self._recently_read
+        if segment not in recent:
+            recent.append(segment)
+            if len(recent) > _OPEN_FILES_KEPT:
+                recent.pop(0).file.rest()
+
     # -- by time ------------------------------------------------------------------------------------------------------
 
     def offset_for_timestamp(self, timestamp: int) -> FoundOffset | None:
@@ -125,6 +136,8 @@ class LogReads(LogBase):
         return None
 
     def _find_timestamp(self, segment: Segment, timestamp: int) -> FoundOffset | None:
+        if segment is not self.segments.active:
+            self._note_read(segment)
         start = self.log_start_offset
         entry = segment.time_index.floor(timestamp - 1)
         position = segment.offset_index.floor(max(entry.offset, start))

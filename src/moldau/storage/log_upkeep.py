@@ -50,8 +50,12 @@ class LogUpkeep(LogBase):
             self._pending.settle(work.covered)
         # A truncation meanwhile has put other data where the synced data was.
         if any(work.generation == self._generation and work.up_to == up_to for work in done):
-            self.recovery_point = max(self.recovery_point, self._pending.limit(up_to))
+            flushed_from = self.recovery_point
+            self.recovery_point = max(flushed_from, self._pending.limit(up_to))
             self.last_flush_ms = self._wall_ms()
+            for segment in self.segments.starting_with(flushed_from):
+                if segment is not self.segments.active and segment not in self._recently_read:
+                    segment.file.rest()
 
     def flush(self, up_to: int | None = None) -> None:
         """Sync up to an offset, here and now."""
@@ -166,6 +170,7 @@ class LogUpkeep(LogBase):
         when the end is cut and the oldest first when the start moves. Who still reads from a file may finish."""
         self.segments.remove(segments)
         self._read_ends.clear()
+        self._recently_read.clear()
         for segment in segments:
             segment.change_suffix(DELETED_SUFFIX)
             self._deleted += segment.paths()
@@ -195,6 +200,7 @@ class LogUpkeep(LogBase):
             for segment in new:
                 self.segments.add(segment)
             self._read_ends.clear()
+            self._recently_read.clear()
             replaced = {segment.base_offset for segment in new}
             for segment in old:
                 segment.change_suffix(DELETED_SUFFIX)

@@ -379,19 +379,25 @@ def test_the_owner_may_rename_the_folder(new_log, tmp_path):
     assert open_log(str(tmp_path / "moved"), clean_shutdown=True).log_end_offset == 10
 
 
-def test_an_open_log_holds_few_files_open(new_log):
-    log = new_log(config=settings(segment_bytes=300))
+def test_an_open_log_holds_few_files_open():
+    files, log = lossy_log(config=settings(segment_bytes=300))
     for _ in range(50):
         append(log)
-    log.close(clean=True)
-    files = LossyFiles()
-    files.make_directory("/d")
-    log = open_log("/d", files=files, config=settings(segment_bytes=300))
-    for _ in range(50):
-        append(log)
-    assert files.open_handles == len(log.segments)
+    assert files.open_handles == len(log.segments) > 10
+    log.flush()
+    assert files.open_handles == 1
+    part = log.read(0, 100, 50)
+    part.file.acquire()
+    for _ in range(2):
+        assert len(values_from(log)) == 50
+        assert files.open_handles <= 1 + 4 + 1
+    assert part.file.is_open
+    part.file.release()
+    assert not part.file.is_open and log.offset_for_timestamp(NOW).offset == 0
     log.close(clean=True)
     assert files.open_handles == 0
+    log = open_log("/d", files=files, config=log.config, clean_shutdown=True)
+    assert files.open_handles <= 1
 
 
 # -- a disk that fails ------------------------------------------------------------------------------------------------
