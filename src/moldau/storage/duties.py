@@ -197,9 +197,7 @@ class LogDuties:
             await self.run_blocking(work)
             partition_log.flushed(work.up_to)
         except (OSError, LogIOError) as error:
-            partition = partition_log.topic_partition
-            if partition_log in (directory.logs.get(partition), directory.futures.get(partition)):
-                self.fail_directory(directory, error)  # else it was deleted meanwhile
+            self.io_failed(partition_log, error)
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -18,13 +20,39 @@ class _Covered(NamedTuple):
     epochs: int
 
 
+class EpochsFile:
+    """The file of the leader epochs, which flushes in several threads may want to write: one at a time, and an older
+    state never over a newer one."""
+
+    __slots__ = ("_lock", "_written")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._written = 0
+
+    def write(self, files: FileSystem, path: str, content: bytes, version: int) -> None:
+        with self._lock:
+            if version > self._written:
+                replace_file(files, path, content)
+                self._written = version
+
+
 class PendingSync:
     """What of a log, besides its records, is not known to be on disk. Several flushes may be under way at once and end
     in any order: each covers all that is pending when it begins, and nothing is settled before one has succeeded."""
 
-    __slots__ = ("_epochs_synced", "_folder", "_folder_synced", "_names", "_names_settled", "_sealed_before")
+    __slots__ = (
+        "_epochs_synced",
+        "_folder",
+        "_folder_synced",
+        "_names",
+        "_names_settled",
+        "_sealed_before",
+        "epochs_file",
+    )
 
     def __init__(self, names: Iterable[str]) -> None:
+        self.epochs_file = EpochsFile()
         self._names = list(names)
         self._names_settled = 0
         self._folder = 1
@@ -81,6 +109,7 @@ class FlushWork:
     __slots__ = (
         "_directory",
         "_epochs",
+        "_epochs_file",
         "_files",
         "_folder_changed",
         "_handles",
@@ -112,7 +141,8 @@ class FlushWork:
         self.done = False
         self._names = pending.names
         self._folder_changed = pending.is_folder_changed
-        self._epochs = (epochs_path, epochs) if pending.are_epochs_changed(epochs_version) else None
+        self._epochs = (epochs_path, epochs, epochs_version) if pending.are_epochs_changed(epochs_version) else None
+        self._epochs_file = pending.epochs_file
         self._handles = [files.duplicate(fd) for fd in handles]
 
     def __call__(self) -> None:
@@ -120,9 +150,10 @@ class FlushWork:
             for fd in self._handles:
                 self._files.fdatasync(fd)
             for name in self._names:
-                sync_file(self._files, f"{self._directory}/{name}")
+                with contextlib.suppress(FileNotFoundError):  # its segment was deleted or replaced meanwhile
+                    sync_file(self._files, f"{self._directory}/{name}")
             if self._epochs is not None:
-                replace_file(self._files, *self._epochs)
+                self._epochs_file.write(self._files, *self._epochs)
             if self._folder_changed:
                 self._files.sync_directory(self._directory)
             self.done = True

@@ -180,13 +180,17 @@ class LogDirectory:
                 continue
             folder = parse_folder(name)
             if folder is None or folder.partition.topic == KRAFT_METADATA_TOPIC:
-                log.info("%s holds %s, which is no partition; it is left alone", self.path, name)
+                log.debug("%s holds %s, which is no partition; it is left alone", self.path, name)
             else:
                 found.append(folder)
         return found
 
     def join(self, name: str) -> str:
         return os.path.join(self.path, name)
+
+    def serves(self, partition_log: PartitionLog) -> bool:
+        partition = partition_log.topic_partition
+        return partition_log in (self.logs.get(partition), self.futures.get(partition))
 
     def replicas(self) -> list[Replica]:
         current = [Replica(each, is_future=False) for each in self.logs.values()]

@@ -162,8 +162,10 @@ class LogManager(LogRegistry):
     # -- faults -------------------------------------------------------------------------------------------------------
 
     def io_failed(self, partition_log: PartitionLog, error: Exception) -> None:
-        """The disk failed under this log: its directory goes offline."""
-        self.fail_directory(self.directory_of(partition_log), error)
+        """The disk failed under this log: its directory goes offline. A log that was deleted has no disk any more."""
+        directory = self.directory_of(partition_log)
+        if directory.serves(partition_log):
+            self.fail_directory(directory, error)
 
     def fail_directory(self, directory: LogDirectory, error: Exception) -> None:
         if directory.offline:
