@@ -64,7 +64,7 @@ class LossyFiles:
         self._pending: dict[str, list[_NameChange]] = {}
         self._handles: dict[int, _Inode] = {}
         self._next_handle = 1000
-        self._locks: set[str] = set()
+        self._locks: dict[int, str] = {}
         self._left: int | None = None
         self.operations = 0
         self.fail_writes: int | None = None  # bytes that still fit on the disk
@@ -142,6 +142,7 @@ class LossyFiles:
 
     def close(self, fd: int) -> None:
         del self._handles[fd]
+        self._locks.pop(fd, None)
 
     def duplicate(self, fd: int) -> int:
         return self._handle(self._handles[fd])
@@ -255,10 +256,11 @@ class LossyFiles:
         self._apply(self._pending.pop(path, ()))
 
     def lock(self, path: str) -> int:
-        if path in self._locks:
+        if path in self._locks.values():
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
-        self._locks.add(path)
-        return self.open(path, create=True)
+        fd = self.open(path, create=True)
+        self._locks[fd] = path
+        return fd
 
     def disk_space(self, path: str) -> DiskSpace:
         return DiskSpace(1 << 40, 1 << 39)
