@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
+from rich.table import Column, Table
 
 from tests.conformance import brokers, recording
 from tests.conformance.known_differences import KNOWN_DIFFERENCES, KnownDifference, unexplained
@@ -95,7 +95,12 @@ def live(scenarios: Sequence[Scenario], console: Console) -> int:
         drift = compare_recordings(folder, scenarios)
         with running(brokers.moldau) as broker:
             found = compare(broker, folder, scenarios)
-    table = Table("scenario", "versions", "Moldau against Apache Kafka", "Apache Kafka against its recording")
+    table = Table(
+        Column("scenario", no_wrap=True),
+        "versions",
+        "Moldau against Apache Kafka",
+        "Apache Kafka against its recording",
+    )
     for scenario in scenarios:
         versions = f"{min(scenario.versions)}-{max(scenario.versions)}"
         table.add_row(scenario.name, versions, verdict(found.of(scenario)), verdict(drift.of(scenario)))

@@ -4,6 +4,7 @@ File: {"broker": …, "steps": {step: [{"versions": [4, 5], "answer": {…}}, �
 entry.
 """
 
+import functools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -54,9 +55,14 @@ def store(folder: Path, scenario: str, broker: str, by_version: Mapping[int, Ans
 
 
 def load(folder: Path, scenario: str, version: int) -> Answers:
-    path = folder / f"{scenario}.json"
-    steps = json.loads(path.read_text())["steps"] if path.exists() else {}
+    steps = _read(folder / f"{scenario}.json")
     return {step: group["answer"] for step, groups in steps.items() for group in groups if version in group["versions"]}
+
+
+@functools.cache
+def _read(path: Path) -> Mapping[str, Plain]:
+    steps: Mapping[str, Plain] = json.loads(path.read_text())["steps"] if path.exists() else {}
+    return steps
 
 
 def compare(expected: Answers, actual: Answers) -> list[Difference]:

@@ -7,8 +7,10 @@ import pytest
 from tests.conformance import recording
 from tests.conformance.brokers import moldau
 from tests.conformance.known_differences import unexplained
+from tests.conformance.messages import api
 from tests.conformance.player import play
 from tests.conformance.scenario import Scenario, all_scenarios
+from tests.conformance.scenarios.connections import APIS_SERVED
 from tests.support.process import BrokerProcess
 
 PLAYS = [
@@ -35,3 +37,14 @@ def test_answers_as_recorded(broker: BrokerProcess, scenario: Scenario, version:
 def test_every_recording_belongs_to_a_scenario() -> None:
     recorded = {path.stem for path in recording.RECORDED.glob("*.json")}
     assert recorded == set(all_scenarios())
+
+
+@pytest.mark.parametrize("name", APIS_SERVED)
+def test_every_api_is_asked_at_every_version(name: str) -> None:
+    played = {
+        version
+        for scenario in all_scenarios().values()
+        if scenario.api == name and not scenario.name.startswith("malformed-")
+        for version in scenario.versions
+    }
+    assert set(api(name).versions) <= played
