@@ -1,0 +1,159 @@
+"""The transaction coordinator of this broker: a service over `__transaction_state`, its markers and its clock."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
+from moldau.config.broker import BrokerConfig
+from moldau.coordinators.machine import Timers, Write
+from moldau.coordinators.transactions.machine import (
+    Markers,
+    MarkerSender,
+    ProducerIdentity,
+    TransactionMachine,
+    TransactionSettings,
+)
+from moldau.coordinators.transactions.state import Transaction
+from moldau.server.appends import AppendQueue, RunBlocking
+from moldau.server.coordination.futures import answer_of
+from moldau.server.coordination.markers import MarkerWriter
+from moldau.server.coordination.service import CoordinatorService
+from moldau.server.partition_table import PartitionTable
+from moldau.server.producer_ids import ProducerIds
+from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.ids import TopicPartition
+
+log = logging.getLogger("moldau.server.coordination")
+
+TRANSACTIONS_TOPIC = "__transaction_state"
+
+T = TypeVar("T")
+
+
+class LocalMarkers(MarkerSender):
+    """Sends the markers of one shard and tells its machine when all are written."""
+
+    def __init__(self, coordinator: TransactionCoordinator, partition: int) -> None:
+        self._coordinator = coordinator
+        self._partition = partition
+
+    def send(self, markers: Markers) -> None:
+        self._coordinator.send_markers(self._partition, markers)
+
+
+class TransactionCoordinator:
+    def __init__(
+        self,
+        timers: Timers,
+        partitions: PartitionTable,
+        appends: AppendQueue,
+        run_blocking: RunBlocking,
+        config: Callable[[], BrokerConfig],
+        monotonic: Callable[[], float],
+        wall_ms: Callable[[], int],
+        producer_ids: ProducerIds,
+        markers: MarkerWriter,
+    ) -> None:
+        self._producer_ids = producer_ids
+        self._markers = markers
+        self._sending: set[asyncio.Task[None]] = set()
+
+        def settings() -> TransactionSettings:
+            return TransactionSettings(config().transaction_max_timeout_ms, config().transactional_id_expiration_ms)
+
+        def new_machine(partition: int, shard_timers: Timers) -> TransactionMachine:
+            epoch = partitions.get(TRANSACTIONS_TOPIC, partition).leader_epoch
+            return TransactionMachine(shard_timers, LocalMarkers(self, partition), wall_ms, settings, epoch)
+
+        self.service: CoordinatorService[TransactionMachine] = CoordinatorService(
+            TRANSACTIONS_TOPIC, new_machine, timers, partitions, appends, run_blocking, monotonic, wall_ms
+        )
+
+    # --- requests ---
+
+    async def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity | None, version: int
+    ) -> ProducerIdentity:
+        spare = await self._producer_ids.next()
+        return await self._write(
+            transactional_id,
+            lambda machine: machine.init_producer_id(transactional_id, timeout_ms, expected, spare, version),
+        )
+
+    async def add_partitions(
+        self, transactional_id: str, producer: ProducerIdentity, partitions: Collection[TopicPartition], version: int
+    ) -> None:
+        await self._write(
+            transactional_id, lambda machine: machine.add_partitions(transactional_id, producer, partitions, version)
+        )
+
+    async def verify_partitions(
+        self, transactional_id: str, producer: ProducerIdentity, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        return await self._write(
+            transactional_id,
+            lambda machine: Write(machine.verify_partitions(transactional_id, producer, partitions)),
+        )
+
+    async def end(
+        self, transactional_id: str, producer: ProducerIdentity, commit: bool, version: int
+    ) -> ProducerIdentity:
+        spare = await self._producer_ids.next() if version > 1 else -1
+        return await self._write(
+            transactional_id, lambda machine: machine.end(transactional_id, producer, commit, version, spare)
+        )
+
+    async def describe(self, transactional_id: str) -> Transaction:
+        return await self._write(transactional_id, lambda machine: Write(machine.describe(transactional_id)))
+
+    def all_transactions(self) -> list[Transaction]:
+        return [one for shard in self.service.runtime.shards() for one in shard.machine.transactions.values()]
+
+    async def _write(self, transactional_id: str, operation: Callable[[TransactionMachine], Write[T]]) -> T:
+        partition = self.service.shard_of(transactional_id)
+        return await answer_of(self.service.runtime.write(partition, lambda machine, _: operation(machine)))
+
+    # --- markers ---
+
+    def send_markers(self, partition: int, markers: Markers) -> None:
+        task = asyncio.get_running_loop().create_task(self._write_markers(partition, markers))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _write_markers(self, partition: int, markers: Markers) -> None:
+        try:
+            await self._markers.write_all(markers)
+            await answer_of(self.service.runtime.write(partition, lambda machine, _: machine.markers_written(markers)))
+        except KafkaError as error:
+            # The shard was lost meanwhile: whoever loads it sends the markers again.
+            log.info("markers of %s: %s", markers.transactional_id, error)
+
+    # --- duties ---
+
+    async def abort_overdue(self) -> None:
+        for shard in self.service.runtime.shards():
+            for transactional_id in shard.machine.overdue():
+                log.info("transaction of %s timed out and is aborted", transactional_id)
+                await self._abort_quietly(transactional_id)
+
+    async def expire_ids(self) -> None:
+        for shard in self.service.runtime.shards():
+            try:
+                await answer_of(self.service.runtime.write(shard.partition, lambda machine, _: machine.expire_ids()))
+            except KafkaError as error:
+                log.info("expiry of transactional ids: %s", error)
+
+    async def _abort_quietly(self, transactional_id: str) -> None:
+        try:
+            await self._write(transactional_id, lambda machine: machine.abort_overdue(transactional_id))
+        except KafkaError as error:
+            log.info("abort of %s: %s", transactional_id, error)
+
+    async def stop(self) -> None:
+        for task in tuple(self._sending):
+            task.cancel()
+        await asyncio.gather(*self._sending, return_exceptions=True)
+        await self.service.stop()
