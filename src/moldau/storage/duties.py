@@ -252,6 +252,21 @@ class LogDuties:
         """Compacts what is due. Returns the number of logs; a call while another one runs does nothing."""
         return await self.cleaner.clean_due(now_ms)
 
+    async def truncate(self, partition_log: PartitionLog, offset: int) -> None:
+        """Cuts a log that is not cleaned meanwhile; what is written from there on counts as not cleaned yet."""
+        partition = partition_log.topic_partition
+        await self.cleaner.pause(partition)
+        try:
+            partition_log.truncate_to(offset)
+            cleaned = self.directory_of(partition_log).cleaned_offsets
+            if cleaned.on_disk.get(partition, 0) > partition_log.log_end_offset:
+                await self.run_blocking(cleaned.setter(partition, partition_log.log_end_offset))
+        except (OSError, LogIOError) as error:
+            self.io_failed(partition_log, error)
+            raise
+        finally:
+            self.cleaner.resume(partition)
+
     async def expire_producers(self, now_ms: int) -> None:
         for count, partition_log in enumerate(list(self._all_logs())):
             if count % LOGS_PER_BREATH == LOGS_PER_BREATH - 1:

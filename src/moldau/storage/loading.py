@@ -85,6 +85,7 @@ class LogOpener:
             log_start_offset=starts.get(partition, 0),
             recovery_point=points.get(partition, 0),
             clean_shutdown=directory.was_clean and not is_new,
+            cleaned_offset=0 if is_new or is_future else directory.cleaned_offsets.on_disk.get(partition, 0),
             wall_ms=self.wall_ms,
             producer_expiry_ms=self.producer_expiry_ms,
             jitter=self.jitter,

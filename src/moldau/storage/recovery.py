@@ -101,6 +101,7 @@ class LogLoader:
         log_start_offset: int,
         recovery_point: int,
         clean_shutdown: bool,
+        cleaned_offset: int = 0,
         now_ms: int,
         producer_expiry_ms: int,
         progress: Progress | None,
@@ -111,6 +112,7 @@ class LogLoader:
         self._log_start = log_start_offset
         self._recovery_point = recovery_point
         self._clean = clean_shutdown
+        self._cleaned_offset = cleaned_offset
         self._now_ms = now_ms
         self._progress = progress
         self._report = RecoveryReport()
@@ -196,9 +198,10 @@ class LogLoader:
         return max(0, below - 1)
 
     def _check_gap(self, segment: Segment, next_offset: int) -> None:
-        """The end of a segment may be lost while the next one survived. Compaction leaves gaps of its own."""
+        """The end of a segment may be lost while the next one survived. Compaction leaves gaps of its own, which stay
+        when the topic is compacted no longer."""
         gap = segment.base_offset != next_offset and segment.base_offset > self._log_start
-        if gap and not self._config.compacted:
+        if gap and not self._config.compacted and segment.base_offset > self._cleaned_offset:
             reason = f"offsets {next_offset} to {segment.base_offset - 1} before this segment are missing"
             raise _BadBatchError(0, next_offset, reason)
 

@@ -520,3 +520,45 @@ def test_a_swap_that_has_begun_is_finished_when_the_duty_is_cancelled(tmp_path: 
         await logs.close()
 
     asyncio.run(main())
+
+
+def test_gaps_of_an_earlier_compaction_are_no_loss_when_the_topic_is_compacted_no_longer(tmp_path: Path) -> None:
+    async def main() -> None:
+        managed = managed_with(tmp_path, settings(**COMPACTED, segment_bytes=200))
+        logs = await managed.start()
+        log = managed.log("t")
+        put(log, a="1", b="1")
+        log.roll()
+        put(log, a="2", b="2")
+        log.roll()
+        put(log, a="3", b="3")
+        log.roll()
+        put(log, c="1")
+        await logs.clean_due(NOW)
+        expected = contents(log)
+        assert expected == [(4, "a", "3"), (5, "b", "3"), (6, "c", "1")]
+        assert len(log.segments) > 2
+        managed.abandon()
+        again = managed.restarted(topic_config=lambda _: settings())
+        await again.start()
+        assert again.log("t").recovery.cut is None
+        assert contents(again.log("t")) == expected
+
+    asyncio.run(main())
+
+
+def test_a_truncated_log_is_dirty_from_there_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        managed = managed_with(tmp_path, settings(**COMPACTED))
+        logs = await managed.start()
+        log = managed.log("t")
+        fill(log)
+        await logs.clean_due(NOW)
+        assert offsets_in(tmp_path, checkpoints.CLEANED_OFFSETS) == {T0: 7}
+        await logs.truncate(log, 4)
+        assert (log.log_end_offset, offsets_in(tmp_path, checkpoints.CLEANED_OFFSETS)) == (4, {T0: 4})
+        await logs.truncate(log, 4)
+        await logs.truncate(log, 20)
+        assert log.log_end_offset == 4
+
+    asyncio.run(main())
