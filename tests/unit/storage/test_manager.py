@@ -17,6 +17,7 @@ from moldau.storage.folders import Mark, marked_name, parse_folder
 from moldau.storage.log_directory import InconsistentDirectoryError
 from moldau.storage.manager import LogManager, NewLog
 from moldau.types.ids import TopicPartition
+from tests.fakes.stopping_files import StoppingFiles
 from tests.support.compacted import UnsyncedFiles
 from tests.support.logs import NOW, append, settings, values_from
 from tests.support.managers import CLUSTER, Managed
@@ -442,5 +443,25 @@ def test_a_failed_creation_takes_the_directory_offline(tmp_path: Path) -> None:
         prepared = logs.get(T0)
         assert prepared is not None
         assert prepared.directory == str(tmp_path / "b" / "t-0")
+
+    asyncio.run(main())
+
+
+def test_many_deletions_cost_few_writes(tmp_path: Path) -> None:
+    async def main() -> None:
+        files = StoppingFiles()
+        managed = Managed([tmp_path], files=files)
+        logs = await managed.start()
+        for partition in range(40):
+            append(managed.log("t", partition), b"x")
+        await logs.checkpoint_recovery_points()
+        await logs.checkpoint_high_watermarks()
+        for partition in range(40):
+            logs.delete(TopicPartition("t", partition))
+        files.operations = 0
+        await logs.delete_due(NOW)
+        assert files.operations < 20
+        assert await logs.delete_due(NOW + 60_000) == 40
+        assert names(tmp_path) == []
 
     asyncio.run(main())
