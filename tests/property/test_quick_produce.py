@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -192,6 +193,21 @@ def play(config: dict[str, object], version: int, turns: list[list[Step]], quick
     st.lists(st.lists(STEPS, min_size=1, max_size=3), min_size=1, max_size=8),
 )
 def test_both_ways_answer_and_write_the_same(topic: str, version: int, turns: list[list[Step]]) -> None:
+    compare(topic, version, turns)
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_both_ways_know_batches_that_come_again_or_too_early(topic: str) -> None:
+    def step(epoch: int, sequence: int) -> Step:
+        return Step(Batch((1, epoch, sequence), (1,), True, 0, 0, False, None), -1, 0, 1)
+
+    order = [(0, 0), (0, 0), (0, 1), (0, 0), (0, 5), (1, 3), (1, 0), (1, 0), (0, 2), (1, 1)]
+    for version in range(3, 14):
+        compare(topic, version, [[step(*each)] for each in order])
+        compare(topic, version, [[step(*each) for each in order]])
+
+
+def compare(topic: str, version: int, turns: list[list[Step]]) -> None:
     short, long = (play(TOPICS[topic], version, turns, quick) for quick in (True, False))
     assert short.answers() == long.answers()
     assert short.log.log_end_offset == long.log.log_end_offset
