@@ -51,6 +51,15 @@ def test_regions(data: bytes, choice: st.DataObject, target: int) -> None:
             agreed("seek_batch", data, start, end, offset)
 
 
+@given(REGIONS, st.integers(-1, 2), st.integers(-1, 400), st.data())
+def test_runs(data: bytes, leader_epoch: int, room: int, choice: st.DataObject) -> None:
+    position = choice.draw(st.integers(0, len(data)))
+    for place in (0, position):
+        for next_offset in (-(2**63), 0, 7):
+            end, _, _, _ = agreed("check_run", data, place, len(data), next_offset, leader_epoch, room)
+            assert place <= end <= len(data)
+
+
 @given(damaged_batches(), st.data())
 def test_nothing_outside_the_window_matters(data: bytes, choice: st.DataObject) -> None:
     position = choice.draw(st.integers(0, 9))

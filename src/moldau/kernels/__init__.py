@@ -8,6 +8,10 @@ where MOLDAU_KERNELS=python asks for it. `NATIVE` says which one is in use. All 
   in `BatchCheck`. Without records: length, magic and CRC only, as for batches that may have been compacted.
 - `check_records(payload, count, base_timestamp)`: the same walk over a decompressed records section
 - `scan_batches(data, position, limit)`: the whole batches of a region, by their headers alone
+- `check_run(data, position, limit, next_offset, leader_epoch, room)`: goes over the batches at the start of a region
+  that are small (4 KB), plain (no producer, no control), of one leader epoch, with a right CRC and ascending offsets,
+  until it has taken more than `room` bytes. Returns where it ended, the offset after the last of them, their largest
+  timestamp and the last offset of the first batch that has it. For recovery, where tiny batches are many.
 - `locate_batch(data, position, limit, target_offset)`: position of the first batch that ends at or after an offset, or
   -1; only headers need to be in view
 - `seek_batch(…)`: the same as (found, position); if not found, position is where the next header has to be read, at or
@@ -37,6 +41,7 @@ crc32c = _chosen.crc32c
 check_batch = _chosen.check_batch
 check_records = _chosen.check_records
 scan_batches = _chosen.scan_batches
+check_run = _chosen.check_run
 locate_batch = _chosen.locate_batch
 seek_batch = _chosen.seek_batch
 decode_records = _chosen.decode_records
@@ -49,6 +54,7 @@ __all__ = [
     "BatchStatus",
     "check_batch",
     "check_records",
+    "check_run",
     "crc32c",
     "decode_records",
     "locate_batch",

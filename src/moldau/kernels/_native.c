@@ -291,6 +291,53 @@ native_scan_batches(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize
     return batches;
 }
 
+/* Small enough that a run of batches is checked without handing over the interpreter's lock. */
+#define SMALL_BATCH 4096
+
+static PyObject *
+native_check_run(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    window w;
+    if (wrong_argument_count("check_run", given, 6, 6) < 0) {
+        return NULL;
+    }
+    int64_t next_offset = PyLong_AsLongLong(args[3]);
+    if (next_offset == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    int64_t leader_epoch = PyLong_AsLongLong(args[4]);
+    if (leader_epoch == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    int64_t room = PyLong_AsLongLong(args[5]);
+    if ((room == -1 && PyErr_Occurred()) || open_window(&w, args) < 0) {
+        return NULL;
+    }
+    const Py_ssize_t origin = w.position;
+    int64_t size, max_timestamp = -1, offset_of_max = -1;
+    while (w.position - origin <= room && frame_batch(w.start + w.position, w.limit - w.position, &size) == OK &&
+           size <= w.limit - w.position && size <= SMALL_BATCH) {
+        const uint8_t *p = w.start + w.position;
+        batch_header header;
+        load_header(p, &header);
+        int64_t last_offset = wrapping_sum(header.base_offset, header.last_offset_delta);
+        if (header.producer_id >= 0 || (header.attributes & CONTROL) || header.leader_epoch != leader_epoch ||
+            header.base_offset < next_offset || last_offset < header.base_offset ||
+            crc32c(0, p + CRC_STARTS_AT, (size_t)(size - CRC_STARTS_AT)) != header.crc) {
+            break;
+        }
+        if (header.max_timestamp > max_timestamp) {
+            max_timestamp = header.max_timestamp;
+            offset_of_max = last_offset;
+        }
+        next_offset = wrapping_sum(last_offset, 1);
+        w.position += (Py_ssize_t)size;
+    }
+    PyBuffer_Release(&w.buffer);
+    const int64_t fields[] = {w.position, next_offset, max_timestamp, offset_of_max};
+    return tuple_of_numbers(fields, sizeof fields / sizeof *fields);
+}
+
 /* Hops from header to header. True: `w->position` is at the first batch that ends at or behind `target`. False: it is
  * where the hop ended, at or beyond the limit or at something that is no batch. */
 static int
@@ -513,7 +560,7 @@ native_seek_timestamp(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
 
 static PyMethodDef methods[] = {
     FAST(crc32c),       FAST(crc32c_portable), FAST(check_batch),    FAST(check_records),
-    FAST(scan_batches), FAST(locate_batch),    FAST(seek_batch),     FAST(decode_records),
+    FAST(scan_batches), FAST(check_run), FAST(locate_batch),    FAST(seek_batch),     FAST(decode_records),
     FAST(records_spans), FAST(seek_timestamp), {NULL, NULL, 0, NULL},
 };
 

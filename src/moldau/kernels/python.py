@@ -37,6 +37,8 @@ _HEADER_SIZE = 61
 _SMALLEST_LEGACY_LENGTH = 14
 _MAGIC_V2 = 2
 _CODEC_MASK = 7
+_CONTROL = 0x20
+_SMALL_BATCH = 4096
 _HEADER_UNREAD = (-1,) * 10
 _NOTHING_WALKED = (-1, -1, -1)
 
@@ -88,6 +90,34 @@ def scan_batches(data: Buffer, position: int, limit: int, /) -> list[BatchPlace]
         last_offset, max_timestamp = _wrapped_64(base_offset + rest[3]), rest[5]
         places.append((base_offset, last_offset, position, size, max_timestamp, leader_epoch))
         position += size
+
+
+def check_run(
+    data: Buffer, position: int, limit: int, next_offset: int, leader_epoch: int, room: int, /
+) -> tuple[int, int, int, int]:
+    _window(data, position, limit)
+    origin = position
+    max_timestamp = offset_of_max = -1
+    while position - origin <= room:
+        status, size, base_offset, epoch, attributes, delta, _, timestamp, producer_id, *_ = check_batch(
+            data, position, limit, False
+        )
+        last_offset = _wrapped_64(base_offset + delta)
+        if (
+            status != BatchStatus.OK
+            or size > _SMALL_BATCH
+            or producer_id >= 0
+            or attributes & _CONTROL
+            or epoch != leader_epoch
+            or base_offset < next_offset
+            or last_offset < base_offset
+        ):
+            break
+        if timestamp > max_timestamp:
+            max_timestamp, offset_of_max = timestamp, last_offset
+        next_offset = _wrapped_64(last_offset + 1)
+        position += size
+    return position, next_offset, max_timestamp, offset_of_max
 
 
 def locate_batch(data: Buffer, position: int, limit: int, target_offset: int, /) -> int:

@@ -45,6 +45,40 @@ def test_scan_stops_at_what_is_no_batch(kernels: ModuleType) -> None:
     assert kernels.scan_batches(zeros, 0, len(zeros)) == PLACES
 
 
+def plain(base_offset: int, *, epoch: int = 1, timestamp: int = 5, size: int = 1, **options: object) -> bytes:
+    record = Record(b"v" * size, timestamp=timestamp)
+    return build_batch([record], base_offset=base_offset, leader_epoch=epoch, **options)  # type: ignore[arg-type]
+
+
+def test_a_run_of_plain_batches_is_checked_at_once(kernels: ModuleType) -> None:
+    region = plain(3) + plain(4, timestamp=9) + plain(9, timestamp=9) + plain(10, timestamp=2)
+    one = len(plain(3))
+    assert kernels.check_run(region, 0, len(region), 3, 1, 10_000) == (len(region), 11, 9, 4)
+    assert kernels.check_run(region, one, len(region) - 1, 0, 1, 10_000) == (3 * one, 10, 9, 4)
+    assert kernels.check_run(region, 0, len(region), 0, 1, one) == (2 * one, 5, 9, 4)
+    assert kernels.check_run(region, 0, len(region), 0, 1, one - 1) == (one, 4, 5, 3)
+    assert kernels.check_run(region, 0, len(region), 0, 1, -1) == (0, 0, -1, -1)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        plain(4, epoch=2),
+        plain(3),
+        plain(4, producer_id=7, producer_epoch=0, base_sequence=0),
+        plain(4, control=True),
+        plain(4, size=5000),
+        plain(4)[:-1] + b"!",
+        plain(4)[:-1],
+        bytes(100),
+        b"",
+    ],
+)
+def test_a_run_ends_before_anything_else(kernels: ModuleType, other: bytes) -> None:
+    region = plain(3) + other
+    assert kernels.check_run(region, 0, len(region), 0, 1, 10_000) == (len(plain(3)), 4, 5, 3)
+
+
 @pytest.mark.parametrize(
     ("target", "position"),
     [(0, 0), (100, 0), (101, 0), (102, AT_SECOND), (103, AT_THIRD), (110, AT_THIRD), (119, AT_THIRD), (120, -1)],
