@@ -302,19 +302,18 @@ def test_the_worker_process_compacts_as_well(tmp_path: Path) -> None:
             tmp_path, settings(**COMPACTED), run_blocking=asyncio.to_thread, new_runner=lambda: runner
         )
         logs = await managed.start()
-        log = managed.log("t")
-        fill(log)
+        process = await runner._running()
+        for topic in ("t", "u"):
+            fill(managed.log(topic))
+        assert await logs.clean_due(NOW) == 2
+        for topic in ("t", "u"):
+            assert contents(managed.log(topic)) == CLEANED + ACTIVE
+        assert process.returncode is not None, "one process has done all, and does not stay"
+        assert runner._process is None
+        managed.log("t").roll()
+        put(managed.log("t"), d="3")
         assert await logs.clean_due(NOW) == 1
-        assert contents(log) == CLEANED + ACTIVE
-        process = runner._process
-        assert process is not None
-        assert process.returncode is None, "it waits for the next job"
-        log.roll()
-        put(log, d="3")
-        assert await logs.clean_due(NOW) == 1
-        assert runner._process is process
         await logs.close()
-        assert process.returncode is not None
 
     asyncio.run(main())
 

@@ -110,6 +110,7 @@ class LogCleaner:
             await asyncio.gather(*(self._clean_until_none_is_due(now_ms, cleaned) for _ in lanes))
             return len(cleaned)
         finally:
+            await self._dismiss_runners()
             self._running = False
 
     async def _clean_until_none_is_due(self, now_ms: int, cleaned: set[TopicPartition]) -> None:
@@ -266,6 +267,11 @@ class LogCleaner:
         with contextlib.suppress(FileNotFoundError):
             await self._run_blocking(lambda: remove_cleaned_files(self._files, partition_log.directory))
 
+    async def _dismiss_runners(self) -> None:
+        """A process that waits for the next round would only cost memory."""
+        while self._idle:
+            await self._idle.pop().stop()
+
     # -- stopping -----------------------------------------------------------------------------------------------------
 
     def cancel(self, partition: TopicPartition) -> None:
@@ -301,9 +307,7 @@ class LogCleaner:
             await cleaning.ended.wait()
         for task in list(self._stopping):
             await task
-        for runner in self._idle:
-            await runner.stop()
-        self._idle.clear()
+        await self._dismiss_runners()
 
 
 def _shape(segment: Segment, *, with_time: bool = False, with_indexes: bool = False) -> SegmentShape:
