@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
-from moldau.kernels import BatchStatus, check_batch
+from moldau.kernels import BatchStatus, check_batch, check_run
 from moldau.storage.batch_info import BatchInfo, Origin
 from moldau.storage.errors import CorruptLogError
 from moldau.storage.files import Buffer, FileSystem, read_fully
@@ -13,15 +14,22 @@ from moldau.storage.producer_state import ProducerStates
 from moldau.storage.segment import Segment
 from moldau.storage.segment_list import SegmentList
 from moldau.storage.txn_index import AbortedTxn
+from moldau.types.ids import NO_EPOCH
 from moldau.wire.batch import CONTROL_BIT
 
 _CHUNK = 1 << 20
+_NO_LIMIT = 1 << 62
+
+Skip: TypeAlias = Callable[[memoryview, int, int], int]
 
 
 def checked_batches(
-    files: FileSystem, segment: Segment, position: int, limit: int
+    files: FileSystem, segment: Segment, position: int, limit: int, skip: Skip | None = None
 ) -> Iterator[tuple[int, BatchInfo, memoryview]]:
-    """Position, facts and bytes of each batch whose CRC fits; the last item may be one that does not, and ends it."""
+    """Position, facts and bytes of each batch whose CRC fits; the last item may be one that does not, and ends it.
+
+    `skip` may take batches before they are looked at here: it is given bytes, start and end, and returns a new start.
+    """
     fd = segment.file.fileno
     wanted = _CHUNK
     while position < limit:
@@ -30,6 +38,10 @@ def checked_batches(
         if not end:
             raise CorruptLogError(segment.file.path, position, f"the file ends before {limit}")
         while at < end:
+            if skip is not None:
+                at = skip(data, at, end)
+                if at == end:
+                    break
             info = BatchInfo._make(check_batch(data, at, end, False))
             size = info.size
             if info.status == BatchStatus.TRUNCATED and position + end < limit:
@@ -63,15 +75,26 @@ def rebuild_producers(
     start = max(producers.end_offset, log_start_offset)
     if start < end_offset:
         for segment in segments.starting_with(start):
-            if segment.base_offset >= end_offset or not segment.size:
-                continue
-            position = segment.locate(start)
-            if position < 0:
-                continue
-            for at, info, batch in checked_batches(files, segment, position, segment.size):
-                if info.status != BatchStatus.OK:
-                    raise CorruptLogError(segment.file.path, at, BatchStatus(info.status).name)
-                if info.base_offset >= end_offset:
-                    break
-                replay_batch(producers, segment, info, batch, index=False)
+            if segment.base_offset < end_offset and segment.size:
+                _replay_segment(files, segment, producers, start, end_offset)
     producers.end_offset = end_offset
+
+
+def _replay_segment(
+    files: FileSystem, segment: Segment, producers: ProducerStates, start: int, end_offset: int
+) -> None:
+    epoch = NO_EPOCH
+
+    def skip_plain(data: memoryview, at: int, end: int) -> int:
+        return check_run(data, at, end, 0, epoch, _NO_LIMIT)[0]
+
+    position = segment.locate(start)
+    if position < 0:
+        return
+    for at, info, batch in checked_batches(files, segment, position, segment.size, skip_plain):
+        if info.status != BatchStatus.OK:
+            raise CorruptLogError(segment.file.path, at, BatchStatus(info.status).name)
+        if info.base_offset >= end_offset:
+            return
+        epoch = info.leader_epoch
+        replay_batch(producers, segment, info, batch, index=False)

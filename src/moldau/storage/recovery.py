@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from moldau.config.topic import TopicConfig
-from moldau.kernels import BatchStatus
+from moldau.kernels import BatchStatus, check_run
 from moldau.storage.batch_info import BatchInfo
 from moldau.storage.epochs import LeaderEpochCache, load_epochs
 from moldau.storage.errors import CorruptLogError
@@ -37,7 +37,7 @@ from moldau.storage.producer_state import ProducerStates
 from moldau.storage.salvage import count_valid_batches
 from moldau.storage.segment import Segment
 from moldau.storage.segment_list import SegmentList
-from moldau.types.ids import TopicPartition
+from moldau.types.ids import NO_EPOCH, TopicPartition
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Told (bytes checked, bytes to check) after each segment."""
@@ -218,20 +218,38 @@ class LogLoader:
         segment.reset_indexes()
         for aborted in txn_index:
             segment.txn_index.append(aborted)
-        next_offset = segment.base_offset
-        for position, info, batch in checked_batches(self._files, segment, 0, limit):
+        next_offset, epoch = segment.base_offset, NO_EPOCH
+        interval = self._config.index_interval_bytes
+
+        def take_plain(data: memoryview, at: int, end: int) -> int:
+            """Small batches that concern nobody but the index, and that not yet."""
+            nonlocal next_offset
+            room = interval - segment.bytes_since_index
+            if not segment.size or room < 0:
+                return at
+            end_of_run, after, max_timestamp, max_offset = check_run(data, at, end, next_offset, epoch, room)
+            if end_of_run == at or after - segment.base_offset > MAX_RELATIVE_OFFSET:
+                return at
+            segment.account_many(end_of_run - at, max_timestamp, max_offset)
+            next_offset = after
+            return end_of_run
+
+        for position, info, batch in checked_batches(self._files, segment, 0, limit, take_plain):
             reason = self._defect(info, segment, next_offset)
             if reason is not None:
                 if self._config.preallocate and self._only_zeros(segment, position, limit):
                     self._files.truncate(segment.file.fileno, position)
                     break
                 raise _BadBatchError(position, next_offset, reason, limit)
+            epoch = info.leader_epoch
             if producers is not None:
-                if info.leader_epoch > self._epochs.latest:
-                    self._epochs.assign(info.leader_epoch, info.base_offset)
+                if epoch > self._epochs.latest:
+                    self._epochs.assign(epoch, info.base_offset)
                 replay_batch(producers, segment, info, batch, index=True)
             next_offset = info.base_offset + info.last_offset_delta + 1
-            segment.account(next_offset - 1, info.size, info.max_timestamp, self._config.index_interval_bytes)
+            segment.account(next_offset - 1, info.size, info.max_timestamp, interval)
+        if producers is not None:
+            producers.end_offset = max(producers.end_offset, next_offset)
         return next_offset
 
     @staticmethod
