@@ -147,6 +147,12 @@ class CoordinatorRuntime(Generic[M]):
             for reply in pending.replies:
                 reply.deferred.fail(KafkaError(ErrorCode.NOT_COORDINATOR))
 
+    def end_transaction(self, partition: int, producer: ProducerStamp, committed: bool) -> None:
+        """A marker was committed in the shard's partition. A shard that still loads finds it in the log."""
+        shard = self._shards.get(partition)
+        if shard is not None and shard.is_loaded:
+            shard.machine.replay_end_of_transaction(producer, committed)
+
     def shards(self) -> list[Shard[M]]:
         return [shard for shard in self._shards.values() if shard.is_loaded]
 

@@ -4,8 +4,10 @@ of an API.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from moldau.config.broker import BrokerConfig
 from moldau.coordinators.groups.machine import GroupMachine
@@ -20,6 +22,7 @@ from moldau.security.quotas import QuotaManager, Unlimited
 from moldau.server.appends import AppendQueue
 from moldau.server.controller import Controller
 from moldau.server.coordination.service import CoordinatorService
+from moldau.server.coordination.transactions import TransactionCoordinator
 from moldau.server.fetching import FetchRound
 from moldau.server.partition_table import PartitionTable
 from moldau.server.producer_ids import ProducerIds
@@ -56,6 +59,7 @@ class Broker:
         metrics: Metrics,
         fetch_sessions: FetchSessions,
         groups: CoordinatorService[GroupMachine],
+        transactions: TransactionCoordinator,
         wall_ms: Callable[[], int],
         apis: Mapping[int, Api],
     ) -> None:
@@ -69,6 +73,8 @@ class Broker:
         self.metrics = metrics
         self.fetch_sessions = fetch_sessions
         self.groups = groups
+        self.transactions = transactions
+        self._passing: set[asyncio.Task[None]] = set()
         self.wall_ms = wall_ms
         self.producer_ids = ProducerIds(controller)
         self.authorizer: Authorizer = AllowAll()
@@ -126,6 +132,13 @@ class Broker:
                 if level > 0
             ],
         )
+
+    # --- work that outlives a call ---
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._passing.add(task)
+        task.add_done_callback(self._passing.discard)
 
     # --- faults ---
 

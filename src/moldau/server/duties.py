@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from moldau.config.broker import BrokerConfig
+from moldau.server.coordination.transactions import TransactionCoordinator
 from moldau.server.listeners import Host, idle_sweep_seconds
 from moldau.server.upkeep import Upkeep
 from moldau.storage.manager import LogManager
@@ -39,3 +40,10 @@ def begin_duties(
         # The one interval that can change while the broker runs.
         upkeep.every(lambda: logs.config.log_cleaner_backoff_ms / 1000, "cleaning", lambda: logs.clean_due(wall_ms()))
     upkeep.every(idle_sweep_seconds(config), "idle connections", lambda: host.sweep_idle(monotonic()))
+
+
+def begin_transaction_duties(upkeep: Upkeep, config: BrokerConfig, transactions: TransactionCoordinator) -> None:
+    overdue = config.transaction_abort_timed_out_transaction_cleanup_interval_ms / 1000
+    upkeep.every(overdue, "abort of transactions that timed out", transactions.abort_overdue)
+    expired = config.transaction_remove_expired_transaction_cleanup_interval_ms / 1000
+    upkeep.every(expired, "expiry of transactional ids", transactions.expire_ids)

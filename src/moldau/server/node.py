@@ -20,6 +20,7 @@ from typing import Any
 
 from moldau.config.broker import BrokerConfig
 from moldau.config.topic import TopicConfig
+from moldau.coordinators.machine import ProducerStamp
 from moldau.metadata.codec import BadEntryError, BrokerEntry, Listener
 from moldau.metadata.controller.brokers import form_cluster, register_broker
 from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER
@@ -37,8 +38,10 @@ from moldau.server.connection import AnswerGate
 from moldau.server.controller import Controller
 from moldau.server.coordination.groups import group_service
 from moldau.server.coordination.loop_timers import LoopTimers
+from moldau.server.coordination.markers import MarkerWriter
+from moldau.server.coordination.transactions import TransactionCoordinator
 from moldau.server.dispatch import Dispatcher
-from moldau.server.duties import begin_duties
+from moldau.server.duties import begin_duties, begin_transaction_duties
 from moldau.server.dynamic_config import DynamicConfig, reconfigured_topics
 from moldau.server.handlers.catalogue import APIS
 from moldau.server.listeners import Host, Listeners, as_addresses
@@ -51,6 +54,7 @@ from moldau.server.process import (
     raise_open_file_limit,
     settle_garbage_collector,
 )
+from moldau.server.producer_ids import ProducerIds
 from moldau.server.recovery_progress import RecoveryProgress
 from moldau.server.upkeep import Upkeep
 from moldau.storage.checkpoints import CorruptFileError, DirectoryInUseError
@@ -109,6 +113,7 @@ class BrokerNode:
         self.listeners.bind()
         await self._register()
         self._build_broker()
+        begin_transaction_duties(self.upkeep, self.config, self.transactions)
         begin_duties(self.upkeep, self.config, self.logs, self.host, wall_ms, self._loop.time)
         await self.listeners.accept(self.host)
         seconds = time.perf_counter() - started
@@ -192,6 +197,7 @@ class BrokerNode:
             self.metrics,
             FetchSessions(config.max_incremental_fetch_session_cache_slots, lambda: rng.randrange(1, 2**31)),
             self.groups,
+            self.transactions,
             wall_ms,
             APIS,
         )
@@ -214,10 +220,27 @@ class BrokerNode:
             wall_ms,
             uuid.uuid4,
         )
-        self.groups.load(self.images.image)
-        self.images.subscribe(self.groups.apply)
+        markers = MarkerWriter(self.partitions, self.appends, wall_ms, self._transaction_ended)
+        self.transactions = TransactionCoordinator(
+            timers,
+            self.partitions,
+            self.appends,
+            self.run_blocking,
+            lambda: self.config,
+            self._loop.time,
+            wall_ms,
+            ProducerIds(self.controller),
+            markers,
+        )
+        for service in (self.groups, self.transactions.service):
+            service.load(self.images.image)
+            self.images.subscribe(service.apply)
 
     # --- events ---
+
+    def _transaction_ended(self, partition: TopicPartition, producer: ProducerStamp, committed: bool) -> None:
+        if partition.topic == self.groups.topic:
+            self.groups.runtime.end_transaction(partition.partition, producer, committed)
 
     def _reconfigure(self, old: BrokerConfig, new: BrokerConfig) -> None:
         self.broker.config = new
@@ -251,6 +274,7 @@ class BrokerNode:
         await self._drain()
         self.lag.stop()
         self.images.stop()
+        await self.transactions.stop()
         await self.groups.stop()
         await self.logs.close(clean=True)
         await self.store.close()

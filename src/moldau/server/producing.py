@@ -20,7 +20,6 @@ from moldau.storage.errors import DuplicateBatchError, RefusedBatchError
 from moldau.storage.validation import validate
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_OFFSET, NO_TIMESTAMP
-from moldau.wire.batch import TRANSACTIONAL_BIT
 from moldau.wire.schema import Buffer
 
 if TYPE_CHECKING:
@@ -169,8 +168,6 @@ class Produce:
             now_ms=now_ms,
             produce_version=self.context.api_version,
         )
-        if info.attributes & TRANSACTIONAL_BIT:
-            raise KafkaError(ErrorCode.INVALID_TXN_STATE)
         result = PartitionResult(self, index)
         try:
             base_offset = log.stage(batch, info, partition.leader_epoch)

@@ -123,7 +123,6 @@ class TransactionMachine:
         timeout_ms: int,
         expected: ProducerIdentity | None,
         spare_producer_id: int,
-        version: int,
     ) -> Write[ProducerIdentity]:
         """An id and epoch for the owner; whoever had the one before is fenced. An open transaction is aborted first,
         and the client told to try again. `spare_producer_id` is used where a new id is needed.
@@ -140,16 +139,16 @@ class TransactionMachine:
         if transactional_id in self._ending or known.status.is_prepared:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if known.status is Status.ONGOING:
-            return self._fence(known, now_ms, version)
+            return self._fence(known, now_ms)
         if expected is not None and expected != ProducerIdentity(known.producer_id, known.producer_epoch):
             again = known.with_same_epoch(timeout_ms, now_ms)
             return Write(ProducerIdentity(again.producer_id, again.producer_epoch), [transaction_record(again)])
         new = known.with_new_epoch(timeout_ms, now_ms, spare_producer_id)
         return Write(ProducerIdentity(new.producer_id, new.producer_epoch), [transaction_record(new)])
 
-    def _fence(self, known: Transaction, now_ms: int, version: int) -> Write[ProducerIdentity]:
+    def _fence(self, known: Transaction, now_ms: int) -> Write[ProducerIdentity]:
         """Aborts the open transaction under an epoch that nobody has."""
-        _, write = self._prepare(known.fenced(), False, now_ms, min(version, 1), NO_PRODUCER_ID)
+        _, write = self._prepare(known.fenced(), False, now_ms, min(known.version, 1), NO_PRODUCER_ID)
         return Write(KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS), write.records, then=write.then)
 
     # --- going on ---

@@ -75,12 +75,12 @@ class TransactionCoordinator:
     # --- requests ---
 
     async def init_producer_id(
-        self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity | None, version: int
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity | None
     ) -> ProducerIdentity:
         spare = await self._producer_ids.next()
         return await self._write(
             transactional_id,
-            lambda machine: machine.init_producer_id(transactional_id, timeout_ms, expected, spare, version),
+            lambda machine: machine.init_producer_id(transactional_id, timeout_ms, expected, spare),
         )
 
     async def add_partitions(
@@ -117,6 +117,10 @@ class TransactionCoordinator:
         return await answer_of(self.service.runtime.write(partition, lambda machine, _: operation(machine)))
 
     # --- markers ---
+
+    async def write_marker(self, markers: Markers, partition: TopicPartition) -> ErrorCode:
+        """On behalf of another coordinator."""
+        return await self._markers.write(markers, partition)
 
     def send_markers(self, partition: int, markers: Markers) -> None:
         task = asyncio.get_running_loop().create_task(self._write_markers(partition, markers))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from moldau.server.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     alter_replica_log_dirs,
     api_versions,
@@ -15,16 +17,20 @@ from moldau.server.handlers import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     incremental_alter_configs,
     init_producer_id,
     list_config_resources,
     list_offsets,
+    list_transactions,
     metadata,
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    write_txn_markers,
 )
 from moldau.server.registry import Api
 
@@ -33,6 +39,7 @@ HANDLERS = (
     delete_records, init_producer_id, offset_for_leader_epoch, describe_configs, alter_configs, alter_replica_log_dirs,
     describe_log_dirs, create_partitions, incremental_alter_configs, describe_cluster, describe_producers,
     list_config_resources, describe_topic_partitions,
+    add_partitions_to_txn, add_offsets_to_txn, end_txn, write_txn_markers, describe_transactions, list_transactions,
 )  # fmt: skip
 
 APIS: dict[int, Api] = {handler.API.key: handler.API for handler in HANDLERS}

@@ -1,17 +1,18 @@
 """FindCoordinator, versions 0 to 6: which broker coordinates a group or a transactional id.
 
-On one node it is always this one. Groups and transactions themselves are not served yet; the API is announced because
-librdkafka infers from its version 0 that the broker takes lz4 batches. Share coordinators (key type 2) are not
-served.
+On one node it is always this one; the first question creates the internal topic. Share coordinators (key type 2) are
+not served.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
+from moldau.server.coordination.internal_topics import ensure, offsets_topic, transactions_topic
 from moldau.server.registry import Api
-from moldau.types.errors import ErrorCode
+from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 BATCHED_FROM = 4
-KNOWN_KEY_TYPES = (0, 1)
-SHARE = 2
 # What Apache Kafka says up to version 3, word for word.
 SUCCESS = "NONE"
 REFUSAL = (
@@ -29,25 +28,55 @@ REFUSAL = (
 )
 
 
-def handle(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    if context.api_version >= BATCHED_FROM:
-        found = [coordinator(broker, context, request.key_type, key) for key in request.coordinator_keys]
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+
+
+async def handle(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    batched = context.api_version >= BATCHED_FROM
+    keys = request.coordinator_keys if batched else (request.key,)
+    available = await make_available(broker, request.key_type) if keys else ErrorCode.NONE
+    found = [coordinator(broker, context, request.key_type, key, available) for key in keys]
+    if batched:
         return FindCoordinatorResponse(coordinators=found)
-    one = coordinator(broker, context, request.key_type, request.key)
-    message = REFUSAL if one.error_code else SUCCESS
+    (one,) = found
     return FindCoordinatorResponse(
-        error_code=one.error_code, error_message=message, node_id=one.node_id, host=one.host, port=one.port
+        error_code=one.error_code,
+        error_message=SUCCESS if not one.error_code else one.error_message or REFUSAL,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
     )
 
 
-def coordinator(broker: Broker, context: RequestContext, key_type: int, key: str) -> Coordinator:
-    if key_type not in KNOWN_KEY_TYPES:
-        message = "" if key_type == SHARE else REFUSAL
-        return Coordinator(
-            key=key, node_id=-1, host="", port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=message
-        )
+async def make_available(broker: Broker, key_type: int) -> ErrorCode:
+    """Creates the internal topic at the first question, so that the answer can be acted on at once."""
+    wanted = {GROUP: offsets_topic, TRANSACTION: transactions_topic}.get(key_type)
+    if wanted is None:
+        return ErrorCode.INVALID_REQUEST
+    topic = wanted(broker.config)
+    if topic.name not in broker.image.topics:
+        try:
+            await ensure(broker.controller, topic)
+        except KafkaError as error:
+            return error.code
+    return ErrorCode.NONE
+
+
+def coordinator(broker: Broker, context: RequestContext, key_type: int, key: str, available: ErrorCode) -> Coordinator:
+    code = available or permission(broker, context, key_type, key)
+    if code:
+        message = REFUSAL if code is ErrorCode.INVALID_REQUEST and key_type != SHARE else ""
+        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message)
     node = broker.this_node(context.client.listener)
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message="")
+
+
+def permission(broker: Broker, context: RequestContext, key_type: int, key: str) -> ErrorCode:
+    resource = Resource.GROUP if key_type == GROUP else Resource.TRANSACTIONAL_ID
+    if broker.authorizer.allows(context, Operation.DESCRIBE, resource, key):
+        return ErrorCode.NONE
+    is_group = key_type == GROUP
+    return ErrorCode.GROUP_AUTHORIZATION_FAILED if is_group else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 API = Api(ApiKey.FIND_COORDINATOR, 0, 6, FindCoordinatorRequest, handle)

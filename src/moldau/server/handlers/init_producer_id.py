@@ -1,8 +1,8 @@
-"""InitProducerId, versions 0 to 5: an id and epoch for an idempotent producer.
+"""InitProducerId, versions 0 to 5: an id and epoch for an idempotent or transactional producer.
 
-Without a transactional id every call gives a new id; ids come from blocks that the metadata store never issues twice.
-Not here yet: transactional ids (there is no transaction coordinator; such a request is answered with
-COORDINATOR_NOT_AVAILABLE).
+Without a transactional id every call gives a new id, from blocks that the metadata store never issues twice. With
+one, the next epoch of its producer: whoever had the one before is fenced, and what it left open is aborted. Left out:
+version 6 (two-phase commit, KIP-939), which Apache Kafka 4.3 does not announce either.
 """
 
 from __future__ import annotations
@@ -10,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from moldau.coordinators.transactions.machine import ProducerIdentity
+from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
-from moldau.types.errors import ErrorCode
+from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH, NO_PRODUCER_ID
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
+
+FENCED_IS_KNOWN_FROM = 4
 
 
 def handle(
@@ -27,9 +31,12 @@ def handle(
     has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_EPOCH
     if request.transactional_id == "" or has_id != has_epoch:
         return refused(ErrorCode.INVALID_REQUEST)
-    if request.transactional_id is not None:
-        return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return new_id(broker)
+    if request.transactional_id is None:
+        return new_id(broker)
+    if not broker.authorizer.allows(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id):
+        return refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    expected = ProducerIdentity(request.producer_id, request.producer_epoch) if has_id else None
+    return of_transactional_id(broker, context, request, expected)
 
 
 def refused(code: ErrorCode) -> InitProducerIdResponse:
@@ -38,6 +45,21 @@ def refused(code: ErrorCode) -> InitProducerIdResponse:
 
 async def new_id(broker: Broker) -> InitProducerIdResponse:
     return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
+
+
+async def of_transactional_id(
+    broker: Broker, context: RequestContext, request: InitProducerIdRequest, expected: ProducerIdentity | None
+) -> InitProducerIdResponse:
+    assert request.transactional_id is not None
+    try:
+        producer = await broker.transactions.init_producer_id(
+            request.transactional_id, request.transaction_timeout_ms, expected
+        )
+    except KafkaError as error:
+        is_old = context.api_version < FENCED_IS_KNOWN_FROM
+        fenced = ErrorCode.INVALID_PRODUCER_EPOCH if is_old else ErrorCode.PRODUCER_FENCED
+        return refused(fenced if error.code is ErrorCode.PRODUCER_FENCED else error.code)
+    return InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.producer_epoch)
 
 
 API = Api(ApiKey.INIT_PRODUCER_ID, 0, 5, InitProducerIdRequest, handle)

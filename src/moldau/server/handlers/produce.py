@@ -1,22 +1,27 @@
 """Produce, announced from version 0, served from 3 to 13.
 
 acks 0, 1 and all, time-outs, errors per partition and per record, topic ids (13). Requests of one connection are
-pipelined: their batches are staged in order and written together at the end of the loop's turn. Not here yet:
-transactional batches are refused with INVALID_TXN_STATE until there is a transaction coordinator; node endpoints
+pipelined: their batches are staged in order and written together at the end of the loop's turn. Transactional batches
+are verified with the transaction coordinator first; the connection is parked meanwhile. Not here yet: node endpoints
 beside an error (10+): there is only one node to name.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from moldau.coordinators.transactions.machine import ProducerIdentity
 from moldau.security.context import RequestContext
 from moldau.server import quick_produce
 from moldau.server.producing import ALL, NOTHING, PartitionResult, Produce
 from moldau.server.registry import Api
+from moldau.server.verification import Claim, ask, needs_question
 from moldau.types.errors import ErrorCode
+from moldau.types.ids import TopicPartition
 from moldau.wire.apis import ApiKey
 from moldau.wire.batch import ATTRIBUTES_AT, HEADER_SIZE, MAGIC_AT, MAGIC_V2, TRANSACTIONAL_BIT
 from moldau.wire.codec import decode, encode
@@ -27,6 +32,7 @@ from moldau.wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from moldau.wire.schema import Buffer
@@ -35,6 +41,8 @@ if TYPE_CHECKING:
     from moldau.server.broker import Broker
     from moldau.server.connection import Frame, Slot
 
+log = logging.getLogger("moldau.server.produce")
+
 TOPIC_IDS_FROM = 13
 VALID_ACKS = (ALL, NOTHING, 1)
 
@@ -42,29 +50,76 @@ VALID_ACKS = (ALL, NOTHING, 1)
 def handle(broker: Broker, context: RequestContext, frame: Frame, body: int, slot: Slot) -> None:
     request, _ = decode(ProduceRequest, context.api_version, frame.view, body)
     produce = Produce(broker, context, frame, slot, request.acks, request.timeout_ms, respond)
-    refusal = refused_as_a_whole(request)
-    for topic in request.topic_data:
-        key: UUID | str = topic.topic_id if context.api_version >= TOPIC_IDS_FROM else topic.name
-        for wanted in topic.partition_data:
-            if refusal is None:
-                produce.append(key, wanted.index, wanted.records)
-            else:
-                produce.refuse(key, wanted.index, refusal)
+    claims = transactional_claims(broker, context, request)
+    if claims and request.transactional_id is not None:
+        questions = needs_question(broker, claims)
+        if questions:
+            slot.connection.park()
+            broker.start(append_verified(produce, request, request.transactional_id, questions))
+            return
+    append_all(produce, request, refused_as_a_whole(request, bool(claims)), {})
     quick_produce.remember(broker, slot.connection, frame, context, request, respond)
     produce.staged()
 
 
-def refused_as_a_whole(request: ProduceRequest) -> ErrorCode | None:
-    if request.transactional_id is None and any(
-        is_transactional(wanted.records) for topic in request.topic_data for wanted in topic.partition_data
-    ):
+def append_all(
+    produce: Produce,
+    request: ProduceRequest,
+    refusal: ErrorCode | None,
+    unverified: Mapping[TopicPartition, ErrorCode],
+) -> None:
+    for topic in request.topic_data:
+        key: UUID | str = topic.topic_id if produce.context.api_version >= TOPIC_IDS_FROM else topic.name
+        name = topic_name(produce.broker, produce.context, topic)
+        for wanted in topic.partition_data:
+            code = refusal or unverified.get(TopicPartition(name, wanted.index))
+            if code is None:
+                produce.append(key, wanted.index, wanted.records)
+            else:
+                produce.refuse(key, wanted.index, code)
+
+
+async def append_verified(
+    produce: Produce,
+    request: ProduceRequest,
+    transactional_id: str,
+    questions: dict[ProducerIdentity, list[TopicPartition]],
+) -> None:
+    try:
+        unverified = await ask(produce.broker, transactional_id, questions, produce.context.api_version)
+        append_all(produce, request, refused_as_a_whole(request, True), unverified)
+        produce.staged()
+    except Exception:
+        log.exception("%s: closing: a transactional write failed", produce.context.client.address)
+        produce.frame.release()
+        produce.slot.disconnect()
+
+
+def transactional_claims(broker: Broker, context: RequestContext, request: ProduceRequest) -> list[Claim]:
+    return [
+        (TopicPartition(topic_name(broker, context, topic), wanted.index), wanted.records)
+        for topic in request.topic_data
+        for wanted in topic.partition_data
+        if wanted.records is not None and is_transactional(wanted.records)
+    ]
+
+
+def topic_name(broker: Broker, context: RequestContext, topic: TopicProduceData) -> str:
+    if context.api_version < TOPIC_IDS_FROM:
+        return topic.name
+    found = broker.image.topics_by_id.get(topic.topic_id)
+    return "" if found is None else found.name
+
+
+def refused_as_a_whole(request: ProduceRequest, has_transactional_batches: bool) -> ErrorCode | None:
+    if has_transactional_batches and request.transactional_id is None:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return None if request.acks in VALID_ACKS else ErrorCode.INVALID_REQUIRED_ACKS
 
 
-def is_transactional(records: Buffer | None) -> bool:
+def is_transactional(records: Buffer) -> bool:
     """Whether the first batch calls itself so; what is not a batch is refused later for what it is."""
-    if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC_V2:
+    if len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC_V2:
         return False
     return bool(records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_BIT)
 

@@ -1,0 +1,46 @@
+"""The topics behind the coordinators, created when a client first asks for one: Kafka's names, settings and sizes."""
+
+from __future__ import annotations
+
+from moldau.config.broker import BrokerConfig
+from moldau.metadata.controller.decision import everyone
+from moldau.metadata.controller.topic_creation import NewTopic
+from moldau.server.controller import Controller
+from moldau.server.coordination.groups import OFFSETS_TOPIC
+from moldau.server.coordination.transactions import TRANSACTIONS_TOPIC
+from moldau.types.errors import ErrorCode, KafkaError
+
+
+async def ensure(controller: Controller, wanted: NewTopic) -> None:
+    """Raises COORDINATOR_NOT_AVAILABLE if the topic cannot be had, for example for want of brokers."""
+    (created,) = await controller.create_topics([wanted], False, everyone)
+    if created.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, created.message)
+
+
+def offsets_topic(config: BrokerConfig) -> NewTopic:
+    return NewTopic(
+        OFFSETS_TOPIC,
+        config.offsets_topic_num_partitions,
+        config.offsets_topic_replication_factor,
+        configs=[
+            ("cleanup.policy", "compact"),
+            ("compression.type", "producer"),
+            ("segment.bytes", str(config.offsets_topic_segment_bytes)),
+        ],
+    )
+
+
+def transactions_topic(config: BrokerConfig) -> NewTopic:
+    return NewTopic(
+        TRANSACTIONS_TOPIC,
+        config.transaction_state_log_num_partitions,
+        config.transaction_state_log_replication_factor,
+        configs=[
+            ("cleanup.policy", "compact"),
+            ("compression.type", "uncompressed"),
+            ("min.insync.replicas", str(config.transaction_state_log_min_isr)),
+            ("segment.bytes", str(config.transaction_state_log_segment_bytes)),
+            ("unclean.leader.election.enable", "false"),
+        ],
+    )
