@@ -13,15 +13,18 @@ from moldau.storage.layout import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SW
 from moldau.storage.segment import Segment
 
 
-def clear_interrupted_work(files: FileSystem, directory: str) -> None:
+def clear_interrupted_work(files: FileSystem, directory: str) -> list[str]:
+    """Returns the names that are left."""
     names = files.list(directory)
+    if not any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
+        return names
     for name in names:
         if name.endswith(DELETED_SUFFIX):
             remove_if_exists(files, f"{directory}/{name}")
     cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
     swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
     if not cleaned and not swaps:
-        return
+        return files.list(directory)
     lowest_cleaned = min((offset for name in cleaned if (offset := offset_of(name)) is not None), default=None)
     valid = []
     for name in swaps:
@@ -35,6 +38,7 @@ def clear_interrupted_work(files: FileSystem, directory: str) -> None:
     if valid:
         _finish_replacement(files, directory, valid)
     files.sync_directory(directory)
+    return files.list(directory)
 
 
 def _finish_replacement(files: FileSystem, directory: str, swaps: list[str]) -> None:

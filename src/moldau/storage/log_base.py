@@ -120,7 +120,7 @@ class LogBase:
         self._index_limit = min(
             config.segment_index_bytes // OFFSET_ENTRY.size, config.segment_index_bytes // TIME_ENTRY.size - 1
         )
-        self._set_roll_time()
+        self._roll_after = _ASK_THE_CLOCK  # until the next commit has looked closer
 
     @property
     def size_bytes(self) -> int:

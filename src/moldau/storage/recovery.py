@@ -130,18 +130,19 @@ class LogLoader:
             raise
 
     def _load(self) -> LoadedLog:
-        clear_interrupted_work(self._files, self._directory)
-        names = self._files.list(self._directory)
+        names = clear_interrupted_work(self._files, self._directory)
         self._open_segments(names)
         snapshots = SnapshotFiles(self._files, self._directory, names)
         if not self._clean:
             self._check_unflushed(snapshots)
-        self._rebuild_missing_indexes()
+        self._rebuild_missing_indexes(names)
         end_offset = self._find_end()
         start_offset = max(self._log_start, self._segments[0].base_offset)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(start_offset)
         self._load_producers(snapshots, start_offset, end_offset)
+        for segment in self._segments:
+            segment.file.rest()  # a broker has many logs, and most of them idle
         return LoadedLog(
             self._segments,
             start_offset,
@@ -294,12 +295,12 @@ class LogLoader:
 
     # -- always -------------------------------------------------------------------------------------------------------
 
-    def _rebuild_missing_indexes(self) -> None:
+    def _rebuild_missing_indexes(self, names: Sequence[str]) -> None:
         """Sealed segments that nothing else has looked at: their index files must be there and whole."""
-        names = set(self._files.list(self._directory))
-        checked = self._report.segments_checked
-        for segment in self._segments[: len(self._segments) - max(1, checked)]:
-            if not self._has_indexes(segment, names):
+        sealed = self._segments[:-1] if self._clean else self._segments[: self._first_unflushed()]
+        present = set(names) if sealed else set()
+        for segment in sealed:
+            if not self._has_indexes(segment, present):
                 try:
                     self._rebuild(segment, None)
                 except _BadBatchError as bad:
