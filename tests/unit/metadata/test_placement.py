@@ -86,6 +86,23 @@ def test_whatever_the_cluster(racks: list[tuple[str | None, bool]], partitions: 
         assert len({rack_of[broker] for broker in replicas}) == min(factor, len(set(rack_of.values())))
 
 
+@pytest.mark.parametrize(("racks", "size"), [(1, 3), (2, 2), (2, 3), (3, 2), (3, 3)])
+def test_the_partitions_of_a_lost_broker_find_leaders_everywhere(racks: int, size: int) -> None:
+    brokers = on_racks(*[str(number) for number in range(racks) for _ in range(size)])
+    placed = place(brokers, 20 * racks * size, 2, Random(1))
+    assert set(Counter(replicas[0] for replicas in placed).values()) == {20}
+    successors = Counter(second for first, second in placed if first == 0)
+    elsewhere = {broker.id for broker in brokers if broker.rack == ("1" if racks > 1 else "0")} - {0}
+    assert successors.keys() >= elsewhere
+
+
+def test_a_rack_without_a_live_broker_leads_nothing_and_is_passed_over_while_others_do() -> None:
+    brokers = [UsableBroker(1, "a"), UsableBroker(2, "b", fenced=True), UsableBroker(3, "c")]
+    two = place(brokers, 40, 2, Random(1))
+    assert Counter(replicas[0] for replicas in two) == {1: 20, 3: 20}
+    assert all(2 not in replicas for replicas in two)
+
+
 @given(st.integers(2, 7), st.integers(1, 3), st.integers())
 def test_leaders_are_even_where_racks_are(brokers: int, rounds: int, seed: int) -> None:
     placed = place(on_racks(*[None] * brokers), brokers * rounds, 2, Random(seed))

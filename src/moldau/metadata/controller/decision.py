@@ -25,8 +25,6 @@ class Rng(Protocol):
 
     def randrange(self, stop: int, /) -> int: ...
 
-    def shuffle(self, items: list[object], /) -> None: ...
-
 
 Permission: TypeAlias = Callable[[str], bool]
 """Whether the client may do what is asked to the topic of this name."""

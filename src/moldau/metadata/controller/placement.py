@@ -1,18 +1,24 @@
-"""Which brokers get the replicas of new partitions: Apache Kafka's striped placement over racks.
+"""Where the replicas of new partitions go.
 
-Partition by partition, the first replica comes from the next rack in turn and the others from the racks after it;
-within a rack brokers take turns too. Both turns start at random. Unfenced brokers are taken first, and the first
-replica, which will lead, is always unfenced. When as many partitions are placed as there are unfenced brokers, racks
-and brokers are shuffled, so that the same sets do not come up again.
+A partition takes at most one broker of each rack before it takes a second one of any. From partition to partition the
+first rack moves on by one, and in it the leader, until every broker has led once; then the followers move on by one
+against the leaders, so that the partitions of a broker that fails find their new leaders all over the cluster. Where
+the first turn begins is left to chance: topics with few partitions would else meet on the same brokers.
+
+Fenced brokers never lead; one is taken only if its rack, or after all racks the cluster, has no other left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+from typing import TypeVar
 
 from moldau.metadata.controller.decision import Rng
 from moldau.types.errors import ErrorCode, KafkaError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,111 +28,78 @@ class UsableBroker:
     fenced: bool = False
 
 
+@dataclass(slots=True)
+class _Rack:
+    able_to_lead: list[UsableBroker] = field(default_factory=list)
+    fenced: list[UsableBroker] = field(default_factory=list)
+
+    def from_leader(self, turn: int, shift: int) -> list[UsableBroker]:
+        """All brokers of the rack in which a partition has its leader, in the order in which it takes them."""
+        leader, *others = _rotated(self.able_to_lead, turn)
+        return [leader, *_rotated(others, shift), *_rotated(self.fenced, turn)]
+
+    def beside_leader(self, turn: int) -> list[UsableBroker]:
+        return [*_rotated(self.able_to_lead, turn), *_rotated(self.fenced, turn)]
+
+
 def place(brokers: Iterable[UsableBroker], partitions: int, replication_factor: int, rng: Rng) -> list[tuple[int, ...]]:
     """The replicas of each new partition, the preferred leader first. Raises INVALID_REPLICATION_FACTOR."""
-    racks = _RackList(brokers, rng)
+    known = sorted(brokers, key=lambda broker: broker.id)
+    _check(known, replication_factor)
+    racks = _by_rack(known)
+    leading = [number for number, rack in enumerate(racks) if rack.able_to_lead]
+    first_turn = rng.randrange(len(known))
+    placed = []
+    for turn in range(first_turn, first_turn + partitions):
+        shift = turn // len(known)
+        rounds, place_in_round = divmod(turn, len(leading))
+        leader_rack, *other_racks = _rotated(racks, leading[place_in_round])
+        broker_turn = rounds + place_in_round
+        queues = [leader_rack.from_leader(broker_turn, shift)]
+        queues += [rack.beside_leader(broker_turn + shift) for rack in other_racks]
+        placed.append(_choose(queues, replication_factor))
+    return placed
+
+
+def _check(brokers: list[UsableBroker], replication_factor: int) -> None:
     if replication_factor <= 0:
         raise _refused(f"Invalid replication factor {replication_factor}: the replication factor must be positive.")
-    if racks.unfenced == 0:
+    if all(broker.fenced for broker in brokers):
         raise _refused("All brokers are currently fenced.")
-    if replication_factor > racks.total:
+    if replication_factor > len(brokers):
         raise _refused(
-            f"The target replication factor of {replication_factor} cannot be reached because only {racks.total} "
+            f"The target replication factor of {replication_factor} cannot be reached because only {len(brokers)} "
             "broker(s) are registered or some brokers have all their log directories cordoned."
         )
-    return [racks.place(replication_factor) for _ in range(partitions)]
 
 
 def _refused(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
 
 
-class _BrokerList:
-    """Brokers in turn; each round (epoch) starts one further and names every broker at most once."""
-
-    def __init__(self, brokers: list[int], rng: Rng) -> None:
-        self.brokers = sorted(brokers)
-        self._offset = rng.randrange(len(brokers)) if brokers else 0
-        self._index = 0
-        self._epoch = 0
-
-    def next(self, epoch: int) -> int | None:
-        if not self.brokers:
-            return None
-        if epoch != self._epoch:
-            self._epoch = epoch
-            self._index = 0
-            self._offset = (self._offset + 1) % len(self.brokers)
-        if self._index >= len(self.brokers):
-            return None
-        broker = self.brokers[(self._index + self._offset) % len(self.brokers)]
-        self._index += 1
-        return broker
+def _by_rack(brokers: list[UsableBroker]) -> list[_Rack]:
+    racks: dict[str | None, _Rack] = {}
+    for broker in brokers:
+        rack = racks.setdefault(broker.rack, _Rack())
+        (rack.fenced if broker.fenced else rack.able_to_lead).append(broker)
+    return [racks[name] for name in sorted(racks, key=lambda name: name or "")]
 
 
-class _Rack:
-    def __init__(self, brokers: Sequence[UsableBroker], rng: Rng) -> None:
-        self.fenced = _BrokerList([broker.id for broker in brokers if broker.fenced], rng)
-        self.unfenced = _BrokerList([broker.id for broker in brokers if not broker.fenced], rng)
-
-    def next(self, epoch: int) -> int | None:
-        broker = self.unfenced.next(epoch)
-        return broker if broker is not None else self.fenced.next(epoch)
-
-    def shuffle(self, rng: Rng) -> None:
-        _shuffle(self.fenced.brokers, rng)
-        _shuffle(self.unfenced.brokers, rng)
+def _choose(queues: list[list[UsableBroker]], count: int) -> tuple[int, ...]:
+    """The first of every rack, then the others rack by rack; each time, and in the result, the fenced ones last."""
+    firsts = [queue[0] for queue in queues]
+    rounds = zip_longest(*(queue[1:] for queue in queues))
+    others = [broker for broker in chain.from_iterable(rounds) if broker is not None]
+    chosen = [*sorted(firsts, key=_is_fenced), *sorted(others, key=_is_fenced)][:count]
+    return tuple(broker.id for broker in sorted(chosen, key=_is_fenced))
 
 
-class _RackList:
-    def __init__(self, brokers: Iterable[UsableBroker], rng: Rng) -> None:
-        members: dict[str | None, list[UsableBroker]] = {}
-        for broker in brokers:
-            members.setdefault(broker.rack, []).append(broker)
-        # Brokers without a rack form one of their own, which comes first.
-        names = sorted(members, key=lambda name: (name is not None, name or ""))
-        self._racks = [_Rack(members[name], rng) for name in names]
-        self._rng = rng
-        self._epoch = 0
-        self._offset = rng.randrange(len(self._racks)) if self._racks else 0
-        self.total = sum(map(len, members.values()))
-        self.unfenced = sum(len(rack.unfenced.brokers) for rack in self._racks)
-
-    def place(self, replication_factor: int) -> tuple[int, ...]:
-        if self._epoch == self.unfenced and self.unfenced > 1:
-            self._shuffle()
-            self._epoch = 0
-        self._offset %= len(self._racks)
-        leader, leader_rack = self._leader()
-        replicas = [leader]
-        index = self._offset
-        passed_leader_rack = False
-        while len(replicas) < replication_factor:
-            # The leader's rack had its turn: in the first round it is passed over.
-            if index == leader_rack and not passed_leader_rack:
-                passed_leader_rack = True
-            else:
-                broker = self._racks[index].next(self._epoch)
-                if broker is not None:
-                    replicas.append(broker)
-            index = (index + 1) % len(self._racks)
-        self._epoch += 1
-        self._offset += 1
-        return tuple(replicas)
-
-    def _leader(self) -> tuple[int, int]:
-        index = self._offset
-        while True:
-            broker = self._racks[index].unfenced.next(self._epoch)
-            if broker is not None:
-                return broker, index
-            index = (index + 1) % len(self._racks)
-
-    def _shuffle(self) -> None:
-        _shuffle(self._racks, self._rng)
-        for rack in self._racks:
-            rack.shuffle(self._rng)
+def _is_fenced(broker: UsableBroker) -> bool:
+    return broker.fenced
 
 
-def _shuffle(items: list[int] | list[_Rack], rng: Rng) -> None:
-    rng.shuffle(items)  # type: ignore[arg-type]
+def _rotated(items: list[T], places: int) -> list[T]:
+    if not items:
+        return items
+    places %= len(items)
+    return items[places:] + items[:places]
