@@ -58,6 +58,10 @@ class BrokerConfig:
     default_replication_factor: int
     delete_topic_enable: bool
     fetch_max_bytes: int
+    group_initial_rebalance_delay_ms: int
+    group_max_session_timeout_ms: int
+    group_max_size: int
+    group_min_session_timeout_ms: int
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
     log_cleaner_enable: bool
@@ -79,6 +83,9 @@ class BrokerConfig:
     node_id: int
     num_partitions: int
     num_recovery_threads_per_data_dir: int
+    offset_metadata_max_bytes: int
+    offsets_retention_check_interval_ms: int
+    offsets_retention_minutes: int
     offsets_topic_compression_codec: int
     offsets_topic_num_partitions: int
     offsets_topic_replication_factor: int

@@ -11,10 +11,14 @@ from uuid import UUID
 
 from moldau.config.broker import BrokerConfig
 from moldau.coordinators.groups.classic import ClassicGroups
+from moldau.coordinators.groups.classic_group import ClassicGroup
 from moldau.coordinators.groups.consumer import ConsumerGroups
+from moldau.coordinators.groups.describe import Descriptions
+from moldau.coordinators.groups.offset_commits import OffsetCommits
+from moldau.coordinators.groups.offset_removal import OffsetRemoval
 from moldau.coordinators.groups.records import RecordKind
 from moldau.coordinators.groups.tables import GroupTables
-from moldau.coordinators.machine import ProducerStamp, RecordContext, StateRecord, Timers
+from moldau.coordinators.machine import NOT_IN_THE_LOG_YET, ProducerStamp, RecordContext, StateRecord, Timers
 from moldau.coordinators.record_codec import kind_of
 from moldau.metadata.image import ClusterImage
 
@@ -38,13 +42,18 @@ class GroupMachine:
         self.tables = GroupTables(timers, config, image, wall_ms, new_uuid)
         self.classic = ClassicGroups(self.tables)
         self.consumer = ConsumerGroups(self.tables)
+        self.offsets = OffsetCommits(self.tables, self.classic.rebalances.sessions)
+        self.removal = OffsetRemoval(self.tables)
+        self.descriptions = Descriptions(self.tables)
 
     # --- Machine ---
 
     def replay(self, record: StateRecord, context: RecordContext) -> None:
         kind = kind_of(record.key)
         if kind in OFFSET_KINDS:
-            self.tables.offsets.replay(record, context.producer)
+            group_id = self.tables.offsets.replay(record, context.producer)
+            if context.offset == NOT_IN_THE_LOG_YET and record.value is not None:
+                self._give_a_group(group_id)
         elif kind == RecordKind.GROUP_METADATA:
             self.classic.replay(record, context)
         elif kind in CONSUMER_KINDS:
@@ -55,9 +64,17 @@ class GroupMachine:
         self.tables.offsets.replay_end_of_transaction(producer.producer_id, committed)
 
     def loaded(self, now: float) -> None:
+        for group_id in self.tables.offsets.groups():
+            self._give_a_group(group_id)
         self.classic.loaded(now)
         self.consumer.loaded(now)
+        self.removal.watch(now)
 
     def unloaded(self) -> None:
         self.classic.unloaded()
         self.consumer.unloaded()
+
+    def _give_a_group(self, group_id: str) -> None:
+        """Offsets may be committed without joining: their group exists, and has no members."""
+        if group_id not in self.tables.groups:
+            self.tables.groups[group_id] = ClassicGroup(group_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -10,7 +11,8 @@ from moldau.coordinators.machine import ProducerStamp, StateRecord
 from moldau.coordinators.record_codec import decode_key, decode_value, encode_record
 from moldau.types.ids import NO_EPOCH, NO_TIMESTAMP, ZERO_TOPIC_ID, TopicPartition
 
-VALUE_VERSION = 3
+VALUE_VERSION = 4
+#: The version in which an offset can say itself when it expires; only old clients ask for that.
 VALUE_VERSION_WITH_EXPIRY = 1
 
 
@@ -22,31 +24,52 @@ class CommittedOffset:
     commit_timestamp: int = NO_TIMESTAMP
     expire_timestamp: int = NO_TIMESTAMP
     topic_id: UUID = ZERO_TOPIC_ID
-    #: Its place among all replayed commits: of two offsets of a partition the later one counts.
-    order: int = 0
 
 
-PartitionOffsets = dict[TopicPartition, CommittedOffset]
+@dataclass(slots=True)
+class PendingOffset:
+    offset: CommittedOffset
+    #: Its place among the pending ones.
+    order: int
+    #: Another commit of the same partition came later and counts already: this one never will.
+    is_overtaken: bool = False
+
+
+#: By topic, then by partition.
+TopicOffsets = dict[str, dict[int, CommittedOffset]]
+#: By group, then by partition.
+PendingOffsets = dict[str, dict[TopicPartition, PendingOffset]]
 
 
 class OffsetTable:
     def __init__(self) -> None:
-        #: By group, then by partition.
-        self.committed: dict[str, PartitionOffsets] = {}
-        #: By producer id, group, then by partition: they count when the producer's transaction is committed.
-        self.pending: dict[int, dict[str, PartitionOffsets]] = {}
+        self.committed: dict[str, TopicOffsets] = {}
+        """By group."""
+        self.pending: dict[int, PendingOffsets] = {}
+        """By producer id: they count when the producer's transaction is committed."""
         self._order = 0
+        #: One object for equal ids: there may be a million offsets and only a few topics.
+        self._topic_ids: dict[UUID, UUID] = {}
 
-    def get(self, group: str, partition: TopicPartition) -> CommittedOffset | None:
-        return self.committed.get(group, {}).get(partition)
+    def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
+        return self.committed.get(group, {}).get(topic, {}).get(partition)
 
-    def is_pending(self, group: str, partition: TopicPartition) -> bool:
+    def of_group(self, group: str) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
+        for topic, partitions in self.committed.get(group, {}).items():
+            for partition, offset in partitions.items():
+                yield TopicPartition(topic, partition), offset
+
+    def is_pending(self, group: str, topic: str, partition: int) -> bool:
         """Whether an open transaction would change this offset: it is not stable then."""
-        return any(partition in groups.get(group, ()) for groups in self.pending.values())
+        wanted = TopicPartition(topic, partition)
+        return any(wanted in groups.get(group, ()) for groups in self.pending.values())
 
-    def has_any(self, group: str) -> bool:
-        """Whether the group has offsets, transactional ones included."""
-        return bool(self.committed.get(group)) or any(groups.get(group) for groups in self.pending.values())
+    def pending_of(self, group: str) -> set[TopicPartition]:
+        return {partition for groups in self.pending.values() for partition in groups.get(group, ())}
+
+    def groups(self) -> set[str]:
+        """Whoever has an offset, pending ones included."""
+        return set(self.committed).union(*self.pending.values())
 
     # --- replay ---
 
@@ -54,49 +77,60 @@ class OffsetTable:
         """Gives the group that the offset belongs to."""
         key = decode_key(OffsetCommitKey, record.key)
         value = decode_value(OffsetCommitValue, record.value)
-        partition = TopicPartition(key.topic, key.partition)
         if value is None:
-            self._remove(key.group, partition)
+            self._remove(key.group, key.topic, key.partition)
             return key.group
-        self._order += 1
         offset = CommittedOffset(
             value.offset,
             value.leader_epoch,
             value.metadata,
             value.commit_timestamp,
             value.expire_timestamp,
-            value.topic_id,
-            self._order,
+            self._topic_ids.setdefault(value.topic_id, value.topic_id),
         )
         if producer is None:
-            self.committed.setdefault(key.group, {})[partition] = offset
+            self._commit(key.group, key.topic, key.partition, offset)
+            if self.pending:
+                self._overtake(key.group, TopicPartition(key.topic, key.partition))
         else:
+            self._order += 1
             groups = self.pending.setdefault(producer.producer_id, {})
-            groups.setdefault(key.group, {})[partition] = offset
+            partition = TopicPartition(key.topic, key.partition)
+            groups.setdefault(key.group, {})[partition] = PendingOffset(offset, self._order)
         return key.group
 
-    def replay_end_of_transaction(self, producer_id: int, is_committed: bool) -> list[str]:
-        """Gives the groups whose offsets were pending."""
+    def replay_end_of_transaction(self, producer_id: int, is_committed: bool) -> None:
         groups = self.pending.pop(producer_id, {})
-        if is_committed:
-            for group, offsets in groups.items():
-                present = self.committed.setdefault(group, {})
-                for partition, offset in offsets.items():
-                    before = present.get(partition)
-                    if before is None or before.order < offset.order:
-                        present[partition] = offset
-        return list(groups)
+        if not is_committed:
+            return
+        for group, offsets in groups.items():
+            for partition, pending in offsets.items():
+                if not pending.is_overtaken:
+                    self._commit(group, *partition, pending.offset)
+                    self._overtake(group, partition, pending.order)
 
-    def _remove(self, group: str, partition: TopicPartition) -> None:
-        offsets = self.committed.get(group)
-        if offsets is not None:
-            offsets.pop(partition, None)
-            if not offsets:
+    def _commit(self, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
+        self.committed.setdefault(group, {}).setdefault(topic, {})[partition] = offset
+
+    def _overtake(self, group: str, partition: TopicPartition, order: int | None = None) -> None:
+        """Of several commits of a partition the last written counts, also if its transaction ends first."""
+        for groups in self.pending.values():
+            pending = groups.get(group, {}).get(partition)
+            if pending is not None and (order is None or pending.order < order):
+                pending.is_overtaken = True
+
+    def _remove(self, group: str, topic: str, partition: int) -> None:
+        for groups in self.pending.values():
+            groups.get(group, {}).pop(TopicPartition(topic, partition), None)
+        topics = self.committed.get(group, {})
+        partitions = topics.get(topic, {})
+        if partitions.pop(partition, None) is not None and not partitions:
+            del topics[topic]
+            if not topics:
                 del self.committed[group]
 
 
-def commit_record(group: str, partition: TopicPartition, offset: CommittedOffset) -> StateRecord:
-    key = OffsetCommitKey(group=group, topic=partition.topic, partition=partition.partition)
+def commit_record(group: str, topic: str, partition: int, offset: CommittedOffset) -> StateRecord:
     value = OffsetCommitValue(
         offset=offset.offset,
         leader_epoch=offset.leader_epoch,
@@ -106,9 +140,10 @@ def commit_record(group: str, partition: TopicPartition, offset: CommittedOffset
         topic_id=offset.topic_id,
     )
     version = VALUE_VERSION if offset.expire_timestamp == NO_TIMESTAMP else VALUE_VERSION_WITH_EXPIRY
+    key = OffsetCommitKey(group=group, topic=topic, partition=partition)
     return encode_record(RecordKind.OFFSET_COMMIT, key, value, version)
 
 
-def offset_tombstone(group: str, partition: TopicPartition) -> StateRecord:
-    key = OffsetCommitKey(group=group, topic=partition.topic, partition=partition.partition)
+def offset_tombstone(group: str, topic: str, partition: int) -> StateRecord:
+    key = OffsetCommitKey(group=group, topic=topic, partition=partition)
     return encode_record(RecordKind.OFFSET_COMMIT, key, None)

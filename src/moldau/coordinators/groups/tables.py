@@ -47,6 +47,13 @@ class Group(Protocol):
     def check_delete(self) -> None:
         """Raises NON_EMPTY_GROUP (or what else Kafka says) if the group cannot be deleted now."""
 
+    def check_offset_delete(self) -> None:
+        """Raises NON_EMPTY_GROUP if nobody may delete offsets of the group now."""
+
+    @property
+    def is_empty(self) -> bool:
+        """It has no members."""
+
     def is_subscribed_to(self, topic: str) -> bool:
         """Offsets of such topics neither expire nor may be deleted."""
 
