@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import errno
-import os
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -23,7 +21,6 @@ class FaultyFiles(LossyFiles):
         super().__init__()
         self.before_change: Callable[[str, int], None] = _let_pass
         self.changes = 0
-        self._lock_handles: dict[int, str] = {}
 
     def heal(self) -> None:
         self.before_change = _let_pass
@@ -40,7 +37,7 @@ class FaultyFiles(LossyFiles):
         found = copy.deepcopy(self)
         found.heal()
         found._handles.clear()
-        found._lock_handles.clear()
+        found._locks.clear()
         return found
 
     def content(self, path: str) -> bytes:
@@ -89,22 +86,6 @@ class FaultyFiles(LossyFiles):
     def sync_directory(self, path: str) -> None:
         self._begin("sync_directory")
         super().sync_directory(path)
-
-    def lock(self, path: str) -> int:
-        if path in self._lock_handles.values():
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
-        self._locks.discard(path)
-        fd = super().lock(path)
-        self._lock_handles[fd] = path
-        return fd
-
-    def close(self, fd: int) -> None:
-        self._lock_handles.pop(fd, None)
-        super().close(fd)
-
-    def _restart(self, files: dict[str, object]) -> None:
-        super()._restart(files)  # type: ignore[arg-type]
-        self._lock_handles.clear()
 
     def _begin(self, operation: str) -> None:
         self.changes += 1
