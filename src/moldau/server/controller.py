@@ -57,7 +57,7 @@ class Controller:
                     revision = await self._store.commit(decision.operations)
                 except VersionConflictError:
                     # The change we collided with is on its way into our image.
-                    await asyncio.sleep(0.01)
+                    await self._images.reached(await self._store.sync())
                     continue
                 await self._images.reached(revision)
                 return decision.answer

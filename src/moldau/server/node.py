@@ -124,7 +124,7 @@ class BrokerNode:
         folder = os.path.join(self.config.log_dirs[0], METADATA_FOLDER)
         self.store = await LocalStore.open(folder, SerialExecutor("metadata"), files=files)
         self.store.on_session_lost(lambda reason: self.fail(f"the metadata store is lost: {reason}"))
-        self.images = ImageHolder(self.store)
+        self.images = ImageHolder(self.store, lambda error: self.fail(f"the metadata cannot be followed: {error}"))
         await self.images.start()
         self.controller = Controller(self.store, self.images, lambda: self.config, random.Random(), uuid.uuid4)
         first_settings = settings_of_a_new_cluster(self.config)
