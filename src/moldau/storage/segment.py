@@ -23,6 +23,8 @@ from moldau.wire.batch import HEADER_SIZE
 
 # A look-up reads on from an index entry, and entries are 4 KB apart by default.
 _LOOKUP_BYTES = 8192
+# A scan mostly ends near the index entry where it began; one that does not is long.
+_FIRST_SCAN_BYTES = 1 << 15
 _SCAN_BYTES = 1 << 20
 
 _UNKNOWN = -2  # a timestamp that has to be read from disk first
@@ -236,9 +238,10 @@ class Segment:
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, int, int, int, int, int]]:
         """Header hop over whole batches: (base offset, last offset, position, size, max timestamp, leader epoch)."""
-        limit, fd = self.size, self.file.fileno
+        limit, fd, wanted = self.size, self.file.fileno, _FIRST_SCAN_BYTES
         while position < limit:
-            data = self._files.pread(fd, min(_SCAN_BYTES, limit - position), position)
+            data = self._files.pread(fd, min(wanted, limit - position), position)
+            wanted = _SCAN_BYTES
             whole = scan_batches(data, 0, len(data))
             if not whole and limit - position > len(data) >= HEADER_SIZE:
                 size = 12 + int.from_bytes(data[8:12], "big", signed=True)
