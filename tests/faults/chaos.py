@@ -275,7 +275,7 @@ def _whole_log(address: str, place: Place, end: int) -> Iterator[tuple[int, byte
         consumer.assign([confluent_kafka.TopicPartition(*place, 0)])
         position = 0
         while position < end:
-            batch = consumer.consume(5000, timeout=30)
+            batch = consumer.consume(min(5000, end - position), timeout=30)
             if not batch:
                 raise PromiseBroken(f"{place}: nothing to read at {position}, though the log ends at {end}")
             for message in batch:

@@ -253,16 +253,12 @@ def test_slow_readers_cost_no_memory(broker: BrokerProcess) -> None:
 
 def test_a_writer_that_reads_no_answers(broker: BrokerProcess) -> None:
     """Requests whose answers nobody takes: the broker stops reading from that connection instead of buffering."""
-    frame = request(METADATA, 1, struct.pack(">i", -1)) * 200
-    with connect(broker, seconds=2.0) as connection:
-        sent = 0
-        try:
-            while sent < 200 * MEGABYTE:
+    frame = request(API_VERSIONS, 0, b"") * 1000
+    with connect(broker, seconds=3.0) as connection:
+        # Each request asks for an answer some twenty times its size; kernels buffer a few MB of those.
+        with pytest.raises(TimeoutError):
+            for _ in range(10 * MEGABYTE // len(frame)):
                 connection.send(frame)
-                sent += len(frame)
-        except TimeoutError:
-            pass
-        assert sent < 200 * MEGABYTE, "200 MB of requests were read although no answer was taken"
 
 
 def test_thousands_of_idle_connections(broker: BrokerProcess) -> None:
@@ -273,9 +269,11 @@ def test_thousands_of_idle_connections(broker: BrokerProcess) -> None:
     before = resident_bytes(broker)
     try:
         with contextlib.ExitStack() as held:
-            connections = [held.enter_context(connect(broker)) for _ in range(wanted)]
-            for connection in connections:
-                api_versions(connection)
+            connections = []
+            for _ in range(wanted):
+                # One at a time: more than socket.listen.backlog.size at once would wait for a resent SYN.
+                connections.append(held.enter_context(connect(broker)))
+                api_versions(connections[-1])
             assert resident_bytes(broker) - before < wanted * 8192 + 8 * MEGABYTE
             for connection in connections[::50]:
                 assert api_versions(connection) > 10
