@@ -211,6 +211,8 @@ class LogAppends(LogBase):
         for epoch, start_offset in self._staged_epochs:
             if start_offset < end_offset:
                 self.leader_epochs.assign(epoch, start_offset)
+        if not self._has_epoch_file:
+            self._show_epochs()
 
     def _publish_producers(self, segment: Segment, staged: Sequence[Staged]) -> None:
         for batch in staged:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from moldau.config.topic import TopicConfig
 from moldau.storage.epochs import LeaderEpochCache
 from moldau.storage.errors import LogIOError
-from moldau.storage.files import FileSystem, WritableBuffer, sync_file
+from moldau.storage.files import FileSystem, WritableBuffer, sync_file, write_file
 from moldau.storage.flushing import FlushWork, PendingSync
 from moldau.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from moldau.storage.producer_snapshots import SnapshotFiles
@@ -33,6 +33,7 @@ class LogBase:
         "_flush_messages",
         "_flushing",
         "_generation",
+        "_has_epoch_file",
         "_index_interval",
         "_index_limit",
         "_jitter",
@@ -100,6 +101,7 @@ class LogBase:
         self._deleted: list[str] = []
         self._pending = PendingSync(map(os.path.basename, unsynced))
         self._generation = 0
+        self._has_epoch_file = files.exists(leader_epochs.path)
         self._flushing: list[FlushWork] = []
         self._staged: list[Staged] = []
         self._staged_epochs: list[tuple[int, int]] = []
@@ -172,6 +174,12 @@ class LogBase:
             path = self._snapshots.take(self.producers)
             if path is not None:
                 self._pending.add_files([os.path.basename(path)])
+
+    def _show_epochs(self) -> None:
+        """The first of a log's epochs is seen in its folder at once; what a flush brings to disk is what counts."""
+        self._has_epoch_file = True
+        write_file(self._files, self.leader_epochs.path, self.leader_epochs.encode(), sync=False)
+        self._pending.folder_changed()
 
     def _set_roll_time(self) -> None:
         """Up to which record timestamp the active segment takes batches without a closer look."""
