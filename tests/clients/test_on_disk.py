@@ -44,7 +44,7 @@ def eager_admin(eager: BrokerProcess) -> AdminClient:
 
 def test_one_folder_per_partition(address: str, admin: AdminClient, topic: str, data: Path) -> None:
     """LOG-01, TP-16, TP-19: the files that Kafka users know, named by the first offset."""
-    create_topic(admin, topic, 3)
+    create_topic(admin, topic, 3, {"flush.messages": 1})
     client.produce(address, topic, [Message(b"x")], partition=2)
     for partition in range(3):
         names = {path.name for path in partition_folder(data, topic, partition).iterdir()}
