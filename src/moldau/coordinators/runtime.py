@@ -156,8 +156,11 @@ class CoordinatorRuntime(Generic[M]):
     def shards(self) -> list[Shard[M]]:
         return [shard for shard in self._shards.values() if shard.is_loaded]
 
+    def loading_shards(self) -> list[Shard[M]]:
+        return [shard for shard in self._shards.values() if not shard.is_loaded]
+
     def is_loading(self) -> bool:
-        return any(not shard.is_loaded for shard in self._shards.values())
+        return bool(self.loading_shards())
 
     # --- requests ---
 

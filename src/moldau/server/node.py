@@ -36,7 +36,7 @@ from moldau.server.appends import AppendQueue
 from moldau.server.broker import Broker
 from moldau.server.connection import AnswerGate
 from moldau.server.controller import Controller
-from moldau.server.coordination.groups import group_service
+from moldau.server.coordination.groups import forget_deleted_topics, group_service
 from moldau.server.coordination.loop_timers import LoopTimers
 from moldau.server.coordination.markers import MarkerWriter
 from moldau.server.coordination.transactions import TransactionCoordinator
@@ -235,6 +235,7 @@ class BrokerNode:
         for service in (self.groups, self.transactions.service):
             service.load(self.images.image)
             self.images.subscribe(service.apply)
+        self.images.subscribe(lambda old, new, delta: forget_deleted_topics(self.groups, delta))
 
     # --- events ---
 

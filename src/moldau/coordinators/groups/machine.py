@@ -68,7 +68,7 @@ class GroupMachine:
             self._give_a_group(group_id)
         self.classic.loaded(now)
         self.consumer.loaded(now)
-        self.removal.watch(now)
+        self.removal.loaded(now)
 
     def unloaded(self) -> None:
         self.classic.unloaded()

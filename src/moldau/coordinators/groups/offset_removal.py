@@ -17,6 +17,7 @@ OFFSETS_PER_LOOK = 2000
 class OffsetRemoval:
     def __init__(self, tables: GroupTables) -> None:
         self._tables = tables
+        self.deleted_while_loading: set[str] = set()
 
     def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> Write[list[ErrorCode]]:
         """OffsetDelete: one code for each partition, in their order."""
@@ -74,8 +75,14 @@ class OffsetRemoval:
 
     # --- age ---
 
-    def watch(self, now: float) -> None:
-        """Arms the timer that looks for expired offsets now and then."""
+    def loaded(self, now: float) -> None:
+        if self.deleted_while_loading:
+            topics = frozenset(self.deleted_while_loading)
+            self._tables.timers.set("deleted topics", now, lambda _: self.topics_deleted(topics))
+        self._watch(now)
+
+    def _watch(self, now: float) -> None:
+        """Looks for expired offsets now and then."""
         self._look_again(now + self._tables.config().offsets_retention_check_interval_ms / 1000, None)
 
     def _look_again(self, at: float, rest: Iterator[str] | None) -> None:
@@ -96,7 +103,7 @@ class OffsetRemoval:
             if seen >= OFFSETS_PER_LOOK:
                 self._look_again(now, rest)
                 return Write(None, records)
-        self.watch(now)
+        self._watch(now)
         return Write(None, records)
 
     def _expired_of(self, group: Group) -> tuple[int, list[StateRecord]]:

@@ -1,14 +1,17 @@
-"""A coordinator's deferred answer as something to await."""
+"""A coordinator's deferred answer: at once if it is known, else as something to await."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from moldau.coordinators.deferred import Deferred
 from moldau.types.errors import KafkaError
 
 T = TypeVar("T")
+R = TypeVar("R")
+S = TypeVar("S")
 
 
 async def answer_of(deferred: Deferred[T]) -> T:
@@ -25,3 +28,38 @@ async def answer_of(deferred: Deferred[T]) -> T:
 
     deferred.when_done(done)
     return await future
+
+
+def respond(
+    request: Callable[[], Deferred[T]], pack: Callable[[T], R], refuse: Callable[[KafkaError], R]
+) -> R | Awaitable[R]:
+    """A handler's answer. What the coordinator knows at once needs no task: heartbeats come by the thousand."""
+    try:
+        deferred = request()
+    except KafkaError as error:
+        return refuse(error)
+    if not deferred.is_done:
+        return _respond_later(deferred, pack, refuse)
+    answers: list[R] = []
+    deferred.when_done(
+        lambda value, error: answers.append(pack(value) if error is None else refuse(error))  # type: ignore[arg-type]
+    )
+    return answers[0]
+
+
+async def _respond_later(deferred: Deferred[T], pack: Callable[[T], R], refuse: Callable[[KafkaError], R]) -> R:
+    try:
+        value = await answer_of(deferred)
+    except KafkaError as error:
+        return refuse(error)
+    return pack(value)
+
+
+def gather(parts: Sequence[R | Awaitable[R]], pack: Callable[[list[R]], S]) -> S | Awaitable[S]:
+    """One answer of several parts, each as `respond` gives it."""
+    known = [part for part in parts if not isinstance(part, Awaitable)]
+    return pack(known) if len(known) == len(parts) else _gather_later(parts, pack)
+
+
+async def _gather_later(parts: Sequence[R | Awaitable[R]], pack: Callable[[list[R]], S]) -> S:
+    return pack([await part if isinstance(part, Awaitable) else part for part in parts])

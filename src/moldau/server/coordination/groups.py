@@ -9,6 +9,7 @@ from moldau.config.broker import BrokerConfig
 from moldau.coordinators.groups.machine import GroupMachine
 from moldau.coordinators.machine import Timers
 from moldau.metadata.image import ClusterImage
+from moldau.metadata.image_changes import ImageDelta
 from moldau.server.appends import AppendQueue, RunBlocking
 from moldau.server.coordination.service import CoordinatorService
 from moldau.server.partition_table import PartitionTable
@@ -31,3 +32,14 @@ def group_service(
         return GroupMachine(partition, shard_timers, config, image, wall_ms, new_uuid)
 
     return CoordinatorService(OFFSETS_TOPIC, new_machine, timers, partitions, appends, run_blocking, monotonic, wall_ms)
+
+
+def forget_deleted_topics(groups: CoordinatorService[GroupMachine], delta: ImageDelta) -> None:
+    """Offsets of topics that are gone go, too."""
+    names = frozenset(topic.name for topic in delta.deleted)
+    if not names:
+        return
+    for shard in groups.runtime.shards():
+        groups.runtime.write(shard.partition, lambda machine, now: machine.removal.topics_deleted(names))
+    for shard in groups.runtime.loading_shards():
+        shard.machine.removal.deleted_while_loading.update(names)

@@ -9,7 +9,8 @@ import logging
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from moldau.coordinators.machine import Machine, Timers
+from moldau.coordinators.deferred import Deferred
+from moldau.coordinators.machine import Machine, Timers, Write
 from moldau.coordinators.runtime import CoordinatorRuntime
 from moldau.coordinators.sharding import partition_for
 from moldau.metadata.image import ClusterImage
@@ -22,6 +23,7 @@ from moldau.types.errors import ErrorCode, KafkaError
 log = logging.getLogger("moldau.server.coordination")
 
 M = TypeVar("M", bound=Machine)
+T = TypeVar("T")
 
 
 class CoordinatorService(Generic[M]):
@@ -60,6 +62,13 @@ class CoordinatorService(Generic[M]):
         if self._count == 0:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return partition_for(key, self._count)
+
+    def write(self, key: str, operation: Callable[[M, float], Write[T]]) -> Deferred[T]:
+        """Runs an operation on the shard of this group or transactional id; raises KafkaError."""
+        return self.runtime.write(self.shard_of(key), operation)
+
+    def read(self, key: str, operation: Callable[[M, float], T]) -> Deferred[T]:
+        return self.runtime.read(self.shard_of(key), operation)
 
     async def stop(self) -> None:
         for index in tuple(self._epochs):

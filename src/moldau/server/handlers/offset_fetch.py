@@ -1,20 +1,21 @@
 """OffsetFetch, versions 1 to 10: the offsets that groups have committed.
 
-OffsetCommit is not served yet, so no group exists and nothing is committed: every partition, known or not, answers
-offset -1 without an error, which tells a consumer to follow its reset policy. It is served before groups are because
-librdkafka asks it for any partition assigned without an offset, and its process dies when the broker lacks the API.
+A group that does not exist has committed nothing: every partition answers offset -1 without an error, which tells a
+consumer to follow its reset policy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from moldau.coordinators.groups.offset_commits import FetchedOffset, FetchedTopic, OffsetFetch, WantedTopic
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
+from moldau.server.coordination.futures import gather, respond
 from moldau.server.registry import Api
-from moldau.types.errors import ErrorCode
-from moldau.types.ids import NO_OFFSET
+from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.ids import NO_OFFSET, ZERO_TOPIC_ID, TopicId
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -33,54 +34,122 @@ if TYPE_CHECKING:
 
 BATCHED_FROM = 8
 TOPIC_IDS_FROM = 10
+GROUP_ERROR_FROM = 2
 
 
-def handle(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def handle(
+    broker: Broker, context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
+    stable = request.require_stable
     if context.api_version >= BATCHED_FROM:
-        return OffsetFetchResponse(groups=[offsets_of(broker, context, group) for group in request.groups])
-    wanted = [
-        OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-        for topic in request.topics or ()
-    ]
-    group = offsets_of(broker, context, OffsetFetchRequestGroup(group_id=request.group_id, topics=wanted))
-    return OffsetFetchResponse(topics=[unbatched(topic) for topic in group.topics], error_code=group.error_code)
+        parts = [offsets_of(broker, context, group, stable) for group in request.groups]
+        return gather(parts, lambda groups: OffsetFetchResponse(groups=groups))
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+    return gather([offsets_of(broker, context, group, stable)], lambda groups: unbatched(context, group, groups[0]))
 
 
-def offsets_of(broker: Broker, context: RequestContext, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def offsets_of(
+    broker: Broker, context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup | Awaitable[OffsetFetchResponseGroup]:
+    def refuse(error: KafkaError) -> OffsetFetchResponseGroup:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
+
     if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.GROUP, group.group_id):
-        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    found: list[OffsetFetchResponseTopics] = []
+        return refuse(KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     refused: list[OffsetFetchResponseTopics] = []
-    for topic in group.topics or ():
-        error = problem(broker, context, topic)
-        (refused if error else found).append(
+    wanted = None
+    if group.topics is not None:
+        wanted = wanted_topics(broker, context, group.topics, refused)
+    fetch = OffsetFetch(group.group_id, wanted, require_stable, group.member_id, group.member_epoch)
+
+    def pack(topics: Sequence[FetchedTopic]) -> OffsetFetchResponseGroup:
+        found = fetched_topics(broker, context, topics, is_all=wanted is None)
+        return OffsetFetchResponseGroup(group_id=group.group_id, topics=[*found, *refused])
+
+    return respond(
+        lambda: broker.groups.read(group.group_id, lambda machine, now: machine.offsets.fetch(fetch)), pack, refuse
+    )
+
+
+def wanted_topics(
+    broker: Broker,
+    context: RequestContext,
+    topics: Iterable[OffsetFetchRequestTopics],
+    refused: list[OffsetFetchResponseTopics],
+) -> list[WantedTopic]:
+    wanted = []
+    for topic in topics:
+        name, topic_id = topic.name, ZERO_TOPIC_ID
+        error = ErrorCode.NONE
+        if context.api_version >= TOPIC_IDS_FROM:
+            image = broker.image.topics_by_id.get(topic.topic_id)
+            name, topic_id = ("" if image is None else image.name), topic.topic_id
+            error = ErrorCode.UNKNOWN_TOPIC_ID if image is None else error
+        if not error and not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name):
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if error:
+            partitions = [uncommitted(index, error) for index in topic.partition_indexes]
+            refused.append(OffsetFetchResponseTopics(topic_id=topic_id, name=name, partitions=partitions))
+        else:
+            wanted.append(WantedTopic(name, topic_id, topic.partition_indexes))
+    return wanted
+
+
+def fetched_topics(
+    broker: Broker, context: RequestContext, topics: Iterable[FetchedTopic], is_all: bool
+) -> list[OffsetFetchResponseTopics]:
+    found = []
+    for topic in topics:
+        topic_id: TopicId = ZERO_TOPIC_ID
+        if context.api_version >= TOPIC_IDS_FROM:
+            image = broker.image.topics.get(topic.topic)
+            if image is None:
+                continue
+            topic_id = image.id
+        if is_all and not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic.topic):
+            continue
+        partitions = [committed(partition) for partition in topic.partitions]
+        found.append(OffsetFetchResponseTopics(topic_id=topic_id, name=topic.topic, partitions=partitions))
+    return found
+
+
+def committed(fetched: FetchedOffset) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=fetched.partition,
+        committed_offset=fetched.offset,
+        committed_leader_epoch=fetched.leader_epoch,
+        metadata=fetched.metadata,
+        error_code=fetched.error,
+    )
+
+
+def uncommitted(index: int, error: ErrorCode) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(partition_index=index, committed_offset=NO_OFFSET, error_code=error)
+
+
+def unbatched(
+    context: RequestContext, asked: OffsetFetchRequestGroup, group: OffsetFetchResponseGroup
+) -> OffsetFetchResponse:
+    """The answer before version 8. In version 1 the group's error stands at each partition."""
+    topics = list(group.topics)
+    if group.error_code and context.api_version < GROUP_ERROR_FROM:
+        error = ErrorCode(group.error_code)
+        topics = [
             OffsetFetchResponseTopics(
-                topic_id=topic.topic_id, name=topic.name, partitions=uncommitted(topic.partition_indexes, error)
+                name=topic.name, partitions=[uncommitted(index, error) for index in topic.partition_indexes]
             )
-        )
-    return OffsetFetchResponseGroup(group_id=group.group_id, topics=found + refused)
+            for topic in asked.topics or ()
+        ]
+    return OffsetFetchResponse(topics=[unbatched_topic(topic) for topic in topics], error_code=group.error_code)
 
 
-def problem(broker: Broker, context: RequestContext, topic: OffsetFetchRequestTopics) -> ErrorCode:
-    name = topic.name
-    if context.api_version >= TOPIC_IDS_FROM:
-        image = broker.image.topics_by_id.get(topic.topic_id)
-        if image is None:
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        name = image.name
-    if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return ErrorCode.NONE
-
-
-def uncommitted(indexes: Iterable[int], error: ErrorCode) -> list[OffsetFetchResponsePartitions]:
-    return [
-        OffsetFetchResponsePartitions(partition_index=index, committed_offset=NO_OFFSET, error_code=error)
-        for index in indexes
-    ]
-
-
-def unbatched(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
+def unbatched_topic(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
     return OffsetFetchResponseTopic(
         name=topic.name,
         partitions=[

@@ -1,0 +1,134 @@
+"""OffsetCommit, versions 2 to 10: a group remembers how far it has read. Topics are told by id from version 10 on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING
+
+from moldau.coordinators.groups.offset_commits import OffsetCommit, WantedOffset
+from moldau.metadata.image import TopicImage
+from moldau.security.authorizer import Operation, Resource
+from moldau.security.context import RequestContext
+from moldau.server.coordination.futures import respond
+from moldau.server.registry import Api
+from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.ids import TopicId
+from moldau.wire.apis import ApiKey
+from moldau.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from moldau.server.broker import Broker
+
+TOPIC_IDS_FROM = 10
+
+
+class Answers:
+    """The answer under construction: what is refused first, then what the coordinator says; a topic stands once."""
+
+    def __init__(self, by_id: bool) -> None:
+        self._by_id = by_id
+        self._topics: dict[object, OffsetCommitResponseTopic] = {}
+
+    def add(self, name: str, topic_id: TopicId, index: int, code: ErrorCode) -> None:
+        key = topic_id if self._by_id else name
+        topic = self._topics.get(key)
+        if topic is None:
+            topic = self._topics[key] = OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=[])
+        assert isinstance(topic.partitions, list)
+        topic.partitions.append(OffsetCommitResponsePartition(partition_index=index, error_code=code))
+
+    def pack(self) -> OffsetCommitResponse:
+        return OffsetCommitResponse(topics=list(self._topics.values()))
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+    answers = Answers(context.api_version >= TOPIC_IDS_FROM)
+    if not broker.authorizer.allows(context, Operation.READ, Resource.GROUP, request.group_id):
+        for topic in request.topics:
+            refuse_topic(answers, topic, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return answers.pack()
+    wanted = wanted_offsets(broker, context, request, answers)
+    if not wanted:
+        return answers.pack()
+
+    def pack(codes: Sequence[ErrorCode]) -> OffsetCommitResponse:
+        for offset, code in zip(wanted, codes, strict=True):
+            answers.add(offset.topic, offset.topic_id, offset.partition, code)
+        return answers.pack()
+
+    def refuse(error: KafkaError) -> OffsetCommitResponse:
+        return pack([error.code] * len(wanted))
+
+    commit = OffsetCommit(
+        request.group_id,
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id_or_member_epoch,
+        context.api_version,
+        wanted,
+        request.retention_time_ms,
+    )
+    return respond(
+        lambda: broker.groups.write(request.group_id, lambda machine, now: machine.offsets.commit(commit, now)),
+        pack,
+        refuse,
+    )
+
+
+def wanted_offsets(
+    broker: Broker, context: RequestContext, request: OffsetCommitRequest, answers: Answers
+) -> list[WantedOffset]:
+    """What the coordinator shall judge; the rest is refused here."""
+    wanted = []
+    for topic in request.topics:
+        image, problem = find_topic(broker, context, topic)
+        if image is None:
+            refuse_topic(answers, topic, problem)
+            continue
+        for partition in topic.partitions:
+            if not 0 <= partition.partition_index < len(image.partitions):
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                answers.add(image.name, image.id, partition.partition_index, code)
+                continue
+            wanted.append(
+                WantedOffset(
+                    image.name,
+                    image.id,
+                    partition.partition_index,
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata,
+                )
+            )
+    return wanted
+
+
+def find_topic(
+    broker: Broker, context: RequestContext, topic: OffsetCommitRequestTopic
+) -> tuple[TopicImage | None, ErrorCode]:
+    if context.api_version >= TOPIC_IDS_FROM:
+        image = broker.image.topics_by_id.get(topic.topic_id)
+        if image is None:
+            return None, ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        image = broker.image.topics.get(topic.name)
+    name = topic.name if image is None else image.name
+    if not broker.authorizer.allows(context, Operation.READ, Resource.TOPIC, name):
+        return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return image, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def refuse_topic(answers: Answers, topic: OffsetCommitRequestTopic, code: ErrorCode) -> None:
+    for partition in topic.partitions:
+        answers.add(topic.name, topic.topic_id, partition.partition_index, code)
+
+
+API = Api(ApiKey.OFFSET_COMMIT, 2, 10, OffsetCommitRequest, handle)
