@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
@@ -222,3 +223,37 @@ def test_offsets_by_time_over_many_segments(address: str, admin: AdminClient, to
         client.produce(address, topic, [Message(b"x", timestamp=NOW + number * 2000)])
     for number in range(20):
         assert list_offset(admin, topic, OffsetSpec.for_timestamp(NOW + number * 2000 - 1))[0] == number
+
+
+def test_readers_are_undisturbed_by_retention(eager: BrokerProcess, eager_admin: AdminClient, topic: str) -> None:
+    """LOG-06: records that a reader was promised are delivered whole although their segment is deleted meanwhile."""
+    configs = {"segment.bytes": 1024 * 1024, "retention.bytes": 3 * 1024 * 1024, "file.delete.delay.ms": 0}
+    create_topic(eager_admin, topic, configs=configs)
+    producer = confluent_kafka.Producer({"bootstrap.servers": eager.address, "linger.ms": 1})
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": eager.address,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "check.crcs": True,
+        }
+    )
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    last = -1
+    try:
+        for number in range(3000):
+            producer.produce(topic, b"%08d" % number + b"x" * 10_000)
+            producer.poll(0)
+            for message in consumer.consume(100, timeout=0 if number < 2999 else 5):
+                assert message.error() is None, message.error()
+                value, offset = message.value(), message.offset()
+                assert value is not None and offset is not None
+                assert offset > last and value == b"%08d" % offset + b"x" * 10_000
+                last = offset
+            if number == 2998:
+                assert producer.flush(30) == 0
+    finally:
+        consumer.close()
+    assert last > 0
+    assert wait_until(lambda: log_range(eager_admin, topic)[0], "retention has deleted segments")

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from tests.clients.conftest import StartBroker
 from tests.support.admin import create_topic, error_code, log_range
 from tests.support.clients import CLIENTS, CODECS, Confluent, Message
+from tests.support.process import resident_bytes
 from tests.support.segments import partition_folder, stored_batches
 from tests.support.waiting import wait_until
 
@@ -237,3 +238,23 @@ def test_a_broker_outage_ends_in_success_within_the_retries(own_broker: StartBro
     assert errors == []
     assert delivered == list(range(1000))
     assert [each.value for each in client.consume(broker.address, topic, 1000)] == [b"%d" % i for i in range(1000)]
+
+
+def test_memory_stays_flat_while_the_log_grows(own_broker: StartBroker, topic: str) -> None:
+    """LOG-08: 300 MB more in the log are not 300 MB more in the broker."""
+    broker = own_broker()
+    producer = confluent_kafka.Producer({"bootstrap.servers": broker.address, "queue.buffering.max.messages": 10_000})
+
+    def write(megabytes: int) -> int:
+        for _ in range(megabytes * 100):
+            while True:
+                try:
+                    producer.produce(topic, b"x" * 10_000)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        assert producer.flush(60) == 0
+        return resident_bytes(broker.pid)
+
+    first = write(50)
+    assert write(300) - first < 50_000_000

@@ -15,8 +15,8 @@ from tests.peers.choice import new_broker
 from tests.support.admin import SECONDS, admin_client, configs_of, create_topic, delete_records, log_range, topic_names
 from tests.support.clients import CODECS, Confluent, Message
 from tests.support.process import BrokerFailed, BrokerProcess
+from tests.support.raw import FETCH, RawConnection, api_versions, fetch_body, request
 from tests.support.segments import partition_folder, stored_batches
-from tests.support.waiting import wait_until
 
 client = Confluent()
 both_ends = pytest.mark.parametrize("end", ["stop", "kill"])
@@ -165,22 +165,13 @@ def test_waiting_readers_do_not_delay_the_end(own_broker: StartBroker) -> None:
     """A fetch that would wait another minute must not hold up SIGTERM."""
     broker = own_broker()
     client.produce(broker.address, "quiet", [Message(b"x")])
-    consumer = confluent_kafka.Consumer(
-        {
-            "bootstrap.servers": broker.address,
-            "group.id": "unused",
-            "enable.auto.commit": False,
-            "fetch.wait.max.ms": 55_000,
-            "socket.timeout.ms": 120_000,
-        }
-    )
-    try:
-        consumer.assign([confluent_kafka.TopicPartition("quiet", 0, 0)])
-        assert wait_until(lambda: consumer.poll(1.0), "the record").value() == b"x"
+    with RawConnection(broker.address) as reader:
+        reader.send(request(FETCH, 4, fetch_body("quiet", offset=1, wait_ms=60_000)))
+        # Answered after the fetch was read: requests of other connections are taken in their turn.
+        with RawConnection(broker.address) as other:
+            assert api_versions(other) > 0
         broker.process.send_signal(signal.SIGTERM)
         try:
             broker.process.wait(30)
         except subprocess.TimeoutExpired:
             pytest.fail("still running 30 s after SIGTERM, with a reader waiting")
-    finally:
-        consumer.close()

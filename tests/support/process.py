@@ -37,6 +37,14 @@ def free_port() -> int:
     raise BrokerFailed("no free port found")
 
 
+def resident_bytes(pid: int) -> int:
+    """How much memory a process holds."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise BrokerFailed(f"process {pid} holds no memory")
+
+
 class BrokerProcess(ABC):
     """One broker. Address and folder stay the same over restarts; output of all runs is kept in the folder."""
 

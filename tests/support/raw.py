@@ -28,6 +28,13 @@ def string(text: str) -> bytes:
     return struct.pack(">h", len(text.encode())) + text.encode()
 
 
+def fetch_body(topic: str, offset: int = 0, wait_ms: int = 0, max_bytes: int = 50 << 20) -> bytes:
+    """Fetch v4 of one topic's partition 0; with a wait it asks for more than there will ever be."""
+    min_bytes = 1 if wait_ms == 0 else 2**31 - 1
+    head = struct.pack(">iiiib", -1, wait_ms, min_bytes, max_bytes, 0)
+    return head + struct.pack(">i", 1) + string(topic) + struct.pack(">iiqi", 1, 0, offset, max_bytes)
+
+
 class RawConnection:
     """A blocking socket that knows frames."""
 
