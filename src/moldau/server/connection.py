@@ -30,6 +30,8 @@ log = logging.getLogger("moldau.server.connection")
 
 SCRATCH_BYTES = 64 * 1024
 MAX_PIPELINED = 256
+#: A client that sends thousands of small requests at once must not keep the loop from everybody else.
+MAX_HANDLED_PER_TURN = 256
 WRITE_HIGH_WATER_BYTES = 256 * 1024
 
 
@@ -136,6 +138,8 @@ class Connection(asyncio.BufferedProtocol):
         self._reading_paused = False
         self._waits_for_budget = False
         self._dispatching = False
+        self._handled = 0
+        self._next_turn_due = False
         self.produce_routes: ProduceRoutes | None = None
         # outward
         self._slots: deque[Slot] = deque()
@@ -199,6 +203,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_active = self._loop.time()
+        self._handled = 0
         if self._frame is None:
             self._received_in_scratch(nbytes)
             return
@@ -265,15 +270,30 @@ class Connection(asyncio.BufferedProtocol):
             self._frame = None
 
     def _received_frame(self, frame: Frame) -> None:
-        if self._parked or self._muted or len(self._slots) >= MAX_PIPELINED:
+        if self._backlog or self._must_wait():
             self._backlog.append(frame)
             self._update_reading()
         else:
             self._dispatch(frame)
 
+    def _must_wait(self) -> bool:
+        """Whether the next request has to wait: for the answers before it, for the client to take them, or its turn."""
+        if self._handled >= MAX_HANDLED_PER_TURN:
+            if not self._next_turn_due:
+                self._next_turn_due = True
+                self._loop.call_soon(self._next_turn)
+            return True
+        return self._parked or self._muted or self._writing_paused or len(self._slots) >= MAX_PIPELINED
+
+    def _next_turn(self) -> None:
+        self._next_turn_due = False
+        self._handled = 0
+        self._serve_backlog()
+
     def _dispatch(self, frame: Frame) -> None:
         """A request may answer earlier ones on its way: what waits behind it must not overtake it then."""
         self._dispatching = True
+        self._handled += 1
         try:
             self.host.dispatch(self, frame)
         finally:
@@ -331,7 +351,7 @@ class Connection(asyncio.BufferedProtocol):
         slot.pieces = ()
 
     def _serve_backlog(self) -> None:
-        while self._backlog and self.open and not self._parked and not self._muted and len(self._slots) < MAX_PIPELINED:
+        while self._backlog and self.open and not self._must_wait():
             self._dispatch(self._backlog.popleft())
         if self.open:
             self._update_reading()
@@ -356,6 +376,8 @@ class Connection(asyncio.BufferedProtocol):
         self._give_back_unsent()
         self.last_active = self._loop.time()
         self._pump()
+        if self._backlog and not self._dispatching:
+            self._serve_backlog()
 
     def _give_back_unsent(self) -> None:
         self.host.budget.give_back(self._unsent)

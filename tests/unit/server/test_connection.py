@@ -12,7 +12,15 @@ import pytest
 
 from moldau.server.answers import FilePiece
 from moldau.server.buffers import Budget, BufferPool
-from moldau.server.connection import MAX_PIPELINED, SCRATCH_BYTES, AnswerGate, Connection, Frame, Slot
+from moldau.server.connection import (
+    MAX_HANDLED_PER_TURN,
+    MAX_PIPELINED,
+    SCRATCH_BYTES,
+    AnswerGate,
+    Connection,
+    Frame,
+    Slot,
+)
 
 
 class Transport:
@@ -163,9 +171,39 @@ async def test_so_many_requests_are_pipelined_and_no_more() -> None:
     assert scene.transport.reading_paused
     for slot in scene.slots[:]:
         slot.answer([b"y"])
+    await asyncio.sleep(0)
     for slot in scene.slots[MAX_PIPELINED:]:
         slot.answer([b"y"])
     assert len(scene.transport.sent) == MAX_PIPELINED + 5
+
+
+@on_loop
+async def test_a_client_that_takes_no_answers_is_not_read_from() -> None:
+    scene = Scene()
+    original = scene.transport.write
+
+    def write(sent: bytes) -> None:
+        original(sent)
+        scene.connection.pause_writing()
+
+    scene.transport.write = write  # type: ignore[method-assign]
+    scene.receive(framed(b"a", b"b", b"c"))
+    assert scene.frames == [b"a"]
+    assert scene.transport.reading_paused
+    scene.connection.resume_writing()
+    assert scene.frames == [b"a", b"b"]
+    scene.connection.resume_writing()
+    assert scene.transport.sent == b"abc"
+
+
+@on_loop
+async def test_a_flood_of_requests_gives_others_their_turn() -> None:
+    scene = Scene()
+    scene.receive(framed(*[b"x"] * (MAX_HANDLED_PER_TURN + 5)))
+    assert len(scene.frames) == MAX_HANDLED_PER_TURN
+    await asyncio.sleep(0)
+    assert len(scene.frames) == MAX_HANDLED_PER_TURN + 5
+    assert not scene.transport.reading_paused
 
 
 @on_loop
