@@ -141,8 +141,10 @@ def read_partition(
         if piece.length:
             piece.file.acquire()
             fetched.records = FilePiece(piece.file, piece.position, piece.length)
-    if limits.read_committed:
-        fetched.aborted = aborted_in(log, target.fetch_offset, stable) if fetched.records is not None else ()
+            if limits.read_committed:
+                fetched.aborted = aborted_in(log, target.fetch_offset, piece.next_offset)
+    if limits.read_committed and fetched.records is None:
+        fetched.aborted = ()
     return fetched
 
 
