@@ -17,7 +17,7 @@ from moldau.coordinators.deferred import Deferred
 from moldau.coordinators.groups.classic_member import Member, Protocol
 from moldau.coordinators.groups.classic_records import group_tombstone
 from moldau.coordinators.groups.classic_subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
-from moldau.coordinators.groups.tables import GroupType
+from moldau.coordinators.groups.tables import CommittedPartition, GroupType
 from moldau.coordinators.machine import StateRecord
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_TIMESTAMP
@@ -95,7 +95,13 @@ class ClassicGroup:
         return self.kind == CONSUMER_PROTOCOL_TYPE
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, generation: int, api_version: int, is_transactional: bool
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        api_version: int,
+        is_transactional: bool,
+        partitions: Sequence[CommittedPartition] = (),
     ) -> None:
         if generation < 0 and self.is_empty:
             return

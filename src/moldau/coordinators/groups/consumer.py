@@ -1,20 +1,163 @@
-"""Groups of the consumer protocol (KIP-848)."""
+"""Groups of the consumer protocol (KIP-848): their requests, what happens to them in time, and their records read
+back.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
+from moldau.coordinators.groups.classic_group import ClassicGroup
+from moldau.coordinators.groups.classic_joins import Client
+from moldau.coordinators.groups.classic_records import group_tombstone
+from moldau.coordinators.groups.consumer_describe import describe
+from moldau.coordinators.groups.consumer_draft import Draft
+from moldau.coordinators.groups.consumer_group import ConsumerGroup, not_a_member
+from moldau.coordinators.groups.consumer_heartbeat import Heartbeats, check_static
+from moldau.coordinators.groups.consumer_member import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    LEAVING_FOR_A_WHILE_EPOCH,
+    ConsumerMember,
+    Held,
+    MemberState,
+)
+from moldau.coordinators.groups.consumer_regexes import Regexes
+from moldau.coordinators.groups.consumer_replay import replay_record
+from moldau.coordinators.groups.consumer_sessions import ConsumerSessions
+from moldau.coordinators.groups.consumer_settings import ConsumerSettings
 from moldau.coordinators.groups.tables import GroupTables
-from moldau.coordinators.machine import RecordContext, StateRecord
+from moldau.coordinators.machine import RecordContext, StateRecord, Write
+from moldau.types.errors import ErrorCode, KafkaError
+from moldau.wire.messages.consumer_group_describe import DescribedGroup
+from moldau.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 
 
 class ConsumerGroups:
     def __init__(self, tables: GroupTables) -> None:
         self._tables = tables
+        self.sessions = ConsumerSessions(tables.timers, self._expired, self._did_not_revoke)
+        self._regexes = Regexes(tables)
+        self._heartbeats = Heartbeats(tables, self.sessions)
+
+    # --- requests ---
+
+    def heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, client: Client, now: float
+    ) -> Write[ConsumerGroupHeartbeatResponse]:
+        if request.member_epoch in (LEAVING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH):
+            return self._leave(request, now)
+        group, records = self._group_for(request)
+        write = self._heartbeats.beat(group, request, client, now)
+        self._regexes.refresh_if_needed(group, request.subscribed_topic_regex, now)
+        if records:
+            write.records = [*records, *write.records]
+        return write
+
+    def _group_for(self, request: ConsumerGroupHeartbeatRequest) -> tuple[ConsumerGroup, list[StateRecord]]:
+        """The group, which is new if its first member joins, and what removes a classic one that it replaces."""
+        group_id = request.group_id
+        group = self._tables.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return group, []
+        if group is None:
+            if request.member_epoch != JOINING_EPOCH:
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+            return ConsumerGroup(group_id), []
+        is_replaceable = isinstance(group, ClassicGroup) and group.is_empty and not group.pending_joins
+        if request.member_epoch != JOINING_EPOCH or not is_replaceable:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        is_written = isinstance(group, ClassicGroup) and not group.is_simple
+        return ConsumerGroup(group_id), [group_tombstone(group_id)] if is_written else []
+
+    def find(self, group_id: str) -> ConsumerGroup:
+        group = self._tables.groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        if not isinstance(group, ConsumerGroup):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        return group
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        """Raises GROUP_ID_NOT_FOUND."""
+        return describe(self.find(group_id), self._tables.config(), self._tables.image())
+
+    def _leave(self, request: ConsumerGroupHeartbeatRequest, now: float) -> Write[ConsumerGroupHeartbeatResponse]:
+        group = self.find(request.group_id)
+        member_id, instance_id = request.member_id, request.instance_id
+        if instance_id is not None:
+            check_static(group.static_member(instance_id), member_id, instance_id, is_joining=False)
+        member = group.members.get(member_id)
+        if member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, not_a_member(member_id, group.group_id))
+        answer = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
+        if request.member_epoch == LEAVING_EPOCH:
+            return Write(answer, self._removal(group, member).records)
+        return Write(answer, self._go_away(group, member).records)
+
+    def _go_away(self, group: ConsumerGroup, member: ConsumerMember) -> Draft:
+        """A static member keeps its place until its session, which runs on, is over."""
+        draft = Draft(group, self._tables.image())
+        draft.progress(
+            replace(
+                member,
+                epoch=LEAVING_FOR_A_WHILE_EPOCH,
+                state=MemberState.STABLE,
+                assigned=without_history(member.assigned),
+                revoking={},
+            )
+        )
+        self.sessions.revoked(group.group_id, member.member_id)
+        return draft
+
+    def _removal(self, group: ConsumerGroup, member: ConsumerMember) -> Draft:
+        draft = Draft(group, self._tables.image())
+        draft.remove(member)
+        draft.drop_unused_regex(member.topic_regex)
+        draft.bump_if(True)
+        self.sessions.forget(group.group_id, member.member_id)
+        return draft
+
+    # --- time ---
+
+    def _expired(self, group_id: str, member_id: str, now: float) -> Write[None]:
+        return self._expel(group_id, member_id, lambda member: True)
+
+    def _did_not_revoke(self, group_id: str, member_id: str, now: float) -> Write[None]:
+        return self._expel(group_id, member_id, lambda member: member.state is MemberState.UNREVOKED_PARTITIONS)
+
+    def _expel(self, group_id: str, member_id: str, is_due: Callable[[ConsumerMember], bool]) -> Write[None]:
+        group = self._tables.groups.get(group_id)
+        member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
+        if not isinstance(group, ConsumerGroup) or member is None or not is_due(member):
+            return Write(None)
+        return Write(None, self._removal(group, member).records)
+
+    # --- Machine ---
 
     def replay(self, kind: int, record: StateRecord, context: RecordContext) -> None:
         """A record of one of the kinds of consumer groups."""
+        replay_record(self._tables, kind, record)
 
     def loaded(self, now: float) -> None:
-        """Arms the sessions of the members that were loaded."""
+        """Everybody gets a whole session to be heard of again."""
+        for group in tuple(self._tables.groups.values()):
+            if not isinstance(group, ConsumerGroup):
+                continue
+            settings = ConsumerSettings(group.group_id, self._tables.config(), self._tables.image())
+            for member in group.members.values():
+                self.sessions.expect(group.group_id, member.member_id, now + settings.session_seconds)
+                if member.state is MemberState.UNREVOKED_PARTITIONS:
+                    deadline = now + member.rebalance_timeout_ms / 1000
+                    self.sessions.expect_revocation(group.group_id, member.member_id, deadline)
 
     def unloaded(self) -> None:
-        """Fails who waits."""
+        """Nobody waits: heartbeats are answered at once."""
+
+
+def without_history(held: Held) -> Held:
+    """Who comes back does not know in which epoch it got a partition: as good as from the beginning."""
+    return {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in held.items()}

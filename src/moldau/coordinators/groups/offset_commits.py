@@ -84,7 +84,12 @@ class OffsetCommits:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if unknown else ErrorCode.ILLEGAL_GENERATION)
         else:
             group.check_commit(
-                commit.member_id, commit.instance_id, commit.generation, commit.api_version, is_transactional=False
+                commit.member_id,
+                commit.instance_id,
+                commit.generation,
+                commit.api_version,
+                is_transactional=False,
+                partitions=commit.offsets,
             )
         if isinstance(group, ClassicGroup):
             self._heard_of(group, commit.member_id, now)
@@ -101,7 +106,12 @@ class OffsetCommits:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
         else:
             group.check_commit(
-                commit.member_id, commit.instance_id, commit.generation, commit.api_version, is_transactional=True
+                commit.member_id,
+                commit.instance_id,
+                commit.generation,
+                commit.api_version,
+                is_transactional=True,
+                partitions=commit.offsets,
             )
         records, codes = self._records(commit)
         return Write(codes, records, producer=producer)

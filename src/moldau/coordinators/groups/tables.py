@@ -21,6 +21,16 @@ class GroupType(Enum):
     CONSUMER = "consumer"
 
 
+class CommittedPartition(Protocol):
+    """A partition that an offset is committed for."""
+
+    @property
+    def topic_id(self) -> UUID: ...
+
+    @property
+    def partition(self) -> int: ...
+
+
 class Group(Protocol):
     """What every kind of group answers, whoever asks: commits, deletions, lists."""
 
@@ -37,9 +47,15 @@ class Group(Protocol):
     def protocol_type(self) -> str: ...
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, generation: int, api_version: int, is_transactional: bool
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        api_version: int,
+        is_transactional: bool,
+        partitions: Sequence[CommittedPartition] = (),
     ) -> None:
-        """May this member commit offsets at this generation or member epoch? Raises KafkaError if not."""
+        """May this member commit offsets of these at this generation or member epoch? Raises KafkaError if not."""
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """May this member fetch offsets? Raises KafkaError if not."""

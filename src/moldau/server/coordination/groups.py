@@ -15,6 +15,13 @@ from moldau.server.coordination.service import CoordinatorService
 from moldau.server.partition_table import PartitionTable
 
 OFFSETS_TOPIC = "__consumer_offsets"
+GROUP_VERSION = "group.version"
+CONSUMER_GROUPS_FROM = 1
+
+
+def serves_consumer_groups(image: ClusterImage) -> bool:
+    """Whether the cluster's finalized features allow the consumer protocol."""
+    return image.features.levels.get(GROUP_VERSION, 0) >= CONSUMER_GROUPS_FROM
 
 
 def group_service(

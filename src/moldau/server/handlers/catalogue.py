@@ -8,6 +8,8 @@ from moldau.server.handlers import (
     alter_configs,
     alter_replica_log_dirs,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
     delete_groups,
@@ -50,7 +52,7 @@ HANDLERS = (
     list_config_resources, describe_topic_partitions,
     add_partitions_to_txn, add_offsets_to_txn, end_txn, write_txn_markers, describe_transactions, list_transactions,
     offset_commit, join_group, heartbeat, leave_group, sync_group, describe_groups, list_groups, delete_groups,
-    offset_delete,
+    offset_delete, consumer_group_heartbeat, consumer_group_describe,
 )  # fmt: skip
 
 APIS: dict[int, Api] = {handler.API.key: handler.API for handler in HANDLERS}
