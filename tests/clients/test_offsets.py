@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import aiokafka
 import confluent_kafka
@@ -15,7 +16,8 @@ from tests.support.admin import create_topic, delete_records, error_code, list_o
 from tests.support.clients import Confluent, Message
 from tests.support.waiting import wait_until
 
-NOW = 1_700_000_000_000
+# A day ago: not so long that retention would take it for old, and some hours later are not in the future yet.
+NOW = int(time.time() * 1000) - 86_400_000
 client = Confluent()
 
 

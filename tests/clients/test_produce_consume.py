@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from tests.support.segments import partition_folder, stored_batches
 
 by_name = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 
-NOW = 1_700_000_000_000
+# Not a time of long ago, which retention would take for old.
+NOW = int(time.time() * 1000)
 
 # What a format can get wrong: absent and empty differ, bytes are opaque, headers keep their order and repeats.
 SHAPES = (
