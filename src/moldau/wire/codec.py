@@ -300,6 +300,8 @@ class WriterCompiler:
     def differs(self, field: Field) -> str:
         if field.array:
             return f"o.{field.name}" if not field.nullable(self.version) else f"o.{field.name} != default_{field.name}"
+        if isinstance(field.kind, type) and field.default is not None:
+            return f"o.{field.name} != default_{field.name}"
         if isinstance(field.kind, type):
             return (
                 f"o.{field.name} is not None and o.{field.name} != new_{field.kind.__name__}()"

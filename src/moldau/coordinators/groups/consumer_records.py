@@ -114,6 +114,8 @@ class ConsumerGroupMemberMetadataValue(Message):
         Field(
             "classic_member_metadata", ClassicMemberMetadata, 0, LATEST,
             nullable_from=0, nullable_to=LATEST, tag=0, tagged_from=0,
+            # Kafka takes an absent tag for an empty structure, so that null has to be written.
+            default=ClassicMemberMetadata(),
         ),
     )  # fmt: skip
 
