@@ -1,8 +1,9 @@
 """Replaces what must differ between two brokers by stable placeholders, and gives lists without an order one.
 
-Replaced: topic ids, producer ids and fetch session ids (same id, same placeholder), the cluster's id, the epoch of its
-features, ports and other settings of the deployment, log folders, disk space, the prefix of the run's topic names
-(by ~), times that the broker took from its clock, leader epochs after a restart, documentation (everybody's own words).
+Replaced: topic ids, producer ids, member ids and fetch session ids (same id, same placeholder), the cluster's id, the
+epoch of its features, ports and other settings of the deployment, log folders, disk space, the prefix of the run's
+topic names (by ~), times that the broker took from its clock, leader epochs after a restart, documentation
+(everybody's own words).
 """
 
 import base64
@@ -17,11 +18,13 @@ from tests.conformance import batches
 Plain = Any
 _MINUTE_MS: Final = 60_000
 _YEAR_MS: Final = 365 * 24 * 60 * _MINUTE_MS
-_TIMES: Final = frozenset({"timestamp", "base_timestamp", "max_timestamp", "log_append_time", "last_timestamp"})
+_TIMES: Final = frozenset({
+    "timestamp", "base_timestamp", "max_timestamp", "log_append_time", "last_timestamp", "transaction_start_time",
+})  # fmt: skip
 _IDENTITY: Final = (
     "api_key", "resource_type", "resource_name", "name", "topic", "topic_name", "topic_id",
     "log_dir", "key", "node_id", "broker_id", "partition_index", "partition", "index",
-    "producer_id",
+    "producer_id", "group_id", "group", "member_id",
 )  # fmt: skip
 _DEPLOYMENT_SETTINGS: Final = frozenset({
     "listeners", "advertised.listeners", "log.dirs", "log.dir", "metadata.log.dir", "controller.quorum.voters",
@@ -43,6 +46,7 @@ class Normaliser:
     producer_ids: dict[int, str] = field(default_factory=dict)
     session_ids: dict[int, str] = field(default_factory=dict)
     folders: dict[str, str] = field(default_factory=dict)
+    member_ids: dict[str, str] = field(default_factory=dict)
     leader_epochs: dict[int, str] = field(default_factory=dict)
     sent_crcs: set[int] = field(default_factory=set)
 
@@ -59,8 +63,8 @@ class Normaliser:
     def text(self, text: str) -> str:
         for topic_id, label in self.topic_ids.items():
             text = text.replace(topic_id, label).replace(_java_uuid(topic_id), label)
-        for folder, label in self.folders.items():
-            text = text.replace(folder, label)
+        for given, label in (*self.folders.items(), *self.member_ids.items()):
+            text = text.replace(given, label)
         return _CLOCK_TIME.sub("TIME", text.replace(self.prefix, "~").replace(self.tag, "RUN"))
 
     def _value(self, name: str, value: Plain, ordered: bool) -> Plain:
@@ -110,18 +114,20 @@ class Normaliser:
         return value
 
     def _own(self, plain: Plain) -> Plain:
-        """Without the topics of other scenarios, which share the broker."""
+        """Without the topics and listed groups of other scenarios, which share the broker."""
         if isinstance(plain, Mapping):
             return {key: self._own(value) for key, value in plain.items()}
         if isinstance(plain, Sequence) and not isinstance(plain, str | bytes):
-            return [self._own(item) for item in plain if not self._is_foreign_topic(item)]
+            return [self._own(item) for item in plain if not self._is_foreign(item)]
         return plain
 
-    def _is_foreign_topic(self, item: Plain) -> bool:
+    def _is_foreign(self, item: Plain) -> bool:
         if not isinstance(item, Mapping):
             return False
         if "resource_name" in item:
             return item.get("resource_type", 2) == 2 and not item["resource_name"].startswith(self.prefix)
+        if "group_id" in item and "protocol_type" in item and "members" not in item:
+            return not item["group_id"].startswith(self.prefix)
         is_topic = "partitions" in item or "topic_authorized_operations" in item
         return is_topic and not str(item.get("name")).startswith(self.prefix)
 

@@ -134,13 +134,23 @@ class Session:
         return int(answer["topics"][0]["partitions"][0]["offset"])
 
     @contextlib.contextmanager
-    def waiting_for(self, step: str, name: str, content: Fields) -> Iterator[None]:
+    def waiting_for(
+        self,
+        step: str,
+        name: str,
+        content: Fields,
+        *,
+        version: int | None = None,
+        edit: Callable[[Plain], Plain] = lambda answer: answer,
+    ) -> Iterator[None]:
         """Record the answer to a request that is under way, on a connection of its own, while the block runs."""
+        chosen = self.version if version is None else version
         other = replace(self, client=self.client.another())
-        correlation = other._send(name, self.version, encode_request(name, self.version, content))
+        correlation = other._send(name, chosen, encode_request(name, chosen, content))
         try:
             yield
-            self.note(step, self._comparable(other._receive(name, self.version, correlation, ANSWER_SECONDS)))
+            answer = other._receive(name, chosen, correlation, ANSWER_SECONDS)
+            self.note(step, self._comparable(edit(answer)))
         finally:
             other.client.close()
 

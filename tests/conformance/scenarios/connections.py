@@ -16,7 +16,8 @@ APIS_SERVED = (
     "create_topics", "delete_topics", "delete_records", "init_producer_id", "offset_for_leader_epoch",
     "describe_configs", "alter_configs", "alter_replica_log_dirs", "describe_log_dirs", "create_partitions",
     "incremental_alter_configs", "describe_cluster", "describe_producers", "list_config_resources",
-    "describe_topic_partitions",
+    "describe_topic_partitions", "offset_commit", "offset_delete", "join_group", "sync_group", "heartbeat",
+    "leave_group", "describe_groups", "list_groups", "delete_groups",
 )  # fmt: skip
 
 # Requests that are complete but ask for little, so that a cut or a stray byte hits a field and not an empty list.
@@ -32,6 +33,14 @@ SMALL_REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "describe_log_dirs": {"topics": []},
     "list_config_resources": {"resource_types": [16]},
     "describe_topic_partitions": {"topics": [{"name": "no-such-topic"}]},
+    "offset_commit": {"group_id": "g", "topics": []},
+    "offset_delete": {"group_id": "", "topics": []},
+    "join_group": {"group_id": "", "protocols": [{"name": "range", "metadata": b"m"}]},
+    "sync_group": {"group_id": "", "assignments": [{"member_id": "m", "assignment": b"a"}]},
+    "heartbeat": {"group_id": "", "member_id": "m"},
+    "leave_group": {"group_id": "", "member_id": "m", "members": [{"member_id": "m"}]},
+    "describe_groups": {"groups": ["no-such-group"]},
+    "delete_groups": {"groups_names": ["no-such-group"]},
 }
 
 
@@ -105,8 +114,8 @@ def _malformed(name: str) -> Script:
             s.await_coordinator(0)
         if name == "init_producer_id":
             s.new_producer()
-        if name == "offset_fetch":
-            await_groups(s, "g")
+        if name in ("offset_fetch", "offset_commit", "describe_groups", "delete_groups"):
+            await_groups(s, "g", "no-such-group")
         small = SMALL_REQUESTS.get(name, {})
         steps: dict[str, Callable[[bytes], bytes]] = {
             "last byte missing": lambda body: body[:-1],

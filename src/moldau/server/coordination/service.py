@@ -57,10 +57,9 @@ class CoordinatorService(Generic[M]):
             self._follow(new)
 
     def shard_of(self, key: str) -> int:
-        """The partition that a group or transactional id belongs to. Raises COORDINATOR_NOT_AVAILABLE before the topic
-        exists."""
+        """The partition that a group or transactional id belongs to. Raises NOT_COORDINATOR before the topic exists."""
         if self._count == 0:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return partition_for(key, self._count)
 
     def write(self, key: str, operation: Callable[[M, float], Write[T]]) -> Deferred[T]:

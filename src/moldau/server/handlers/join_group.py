@@ -29,12 +29,12 @@ def handle(
     version = context.api_version
 
     def pack(answer: JoinGroupResponse) -> JoinGroupResponse:
-        if version < NO_PROTOCOL_IS_NULL_FROM and answer.protocol_name is None:
-            answer.protocol_name = ""
+        if not answer.protocol_name:
+            answer.protocol_name = "" if version < NO_PROTOCOL_IS_NULL_FROM else None
         return answer
 
     def refuse(error: KafkaError) -> JoinGroupResponse:
-        return JoinGroupResponse(error_code=error.code, member_id=request.member_id)
+        return pack(JoinGroupResponse(error_code=error.code, member_id=request.member_id))
 
     problem = problem_of(broker, context, request)
     if problem is not ErrorCode.NONE:

@@ -27,16 +27,33 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_FROM = 10
 
+#: An offset that the coordinator shall judge, and which of the request's topics it stands under.
+Wanted = tuple[int, WantedOffset]
+
 
 class Answers:
-    """The answer under construction: what is refused first, then what the coordinator says; a topic stands once."""
+    """The answer under construction: what is refused first, then what the coordinator says.
+
+    As Apache Kafka has it: once something is refused a topic stands once, else as often as it was asked for.
+    """
 
     def __init__(self, by_id: bool) -> None:
         self._by_id = by_id
         self._topics: dict[object, OffsetCommitResponseTopic] = {}
 
-    def add(self, name: str, topic_id: TopicId, index: int, code: ErrorCode) -> None:
-        key = topic_id if self._by_id else name
+    def refuse(self, name: str, topic_id: TopicId, index: int, code: ErrorCode) -> None:
+        self._add(self._key(name, topic_id), name, topic_id, index, code)
+
+    def add(self, wanted: Sequence[Wanted], codes: Sequence[ErrorCode]) -> None:
+        has_refusals = bool(self._topics)
+        for (position, offset), code in zip(wanted, codes, strict=True):
+            key = self._key(offset.topic, offset.topic_id) if has_refusals else position
+            self._add(key, offset.topic, offset.topic_id, offset.partition, code)
+
+    def _key(self, name: str, topic_id: TopicId) -> object:
+        return topic_id if self._by_id else name
+
+    def _add(self, key: object, name: str, topic_id: TopicId, index: int, code: ErrorCode) -> None:
         topic = self._topics.get(key)
         if topic is None:
             topic = self._topics[key] = OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=[])
@@ -60,8 +77,7 @@ def handle(
         return answers.pack()
 
     def pack(codes: Sequence[ErrorCode]) -> OffsetCommitResponse:
-        for offset, code in zip(wanted, codes, strict=True):
-            answers.add(offset.topic, offset.topic_id, offset.partition, code)
+        answers.add(wanted, codes)
         return answers.pack()
 
     def refuse(error: KafkaError) -> OffsetCommitResponse:
@@ -73,7 +89,7 @@ def handle(
         request.group_instance_id,
         request.generation_id_or_member_epoch,
         context.api_version,
-        wanted,
+        [offset for _, offset in wanted],
         request.retention_time_ms,
     )
     return respond(
@@ -85,29 +101,28 @@ def handle(
 
 def wanted_offsets(
     broker: Broker, context: RequestContext, request: OffsetCommitRequest, answers: Answers
-) -> list[WantedOffset]:
+) -> list[Wanted]:
     """What the coordinator shall judge; the rest is refused here."""
     wanted = []
-    for topic in request.topics:
+    for position, topic in enumerate(request.topics):
         image, problem = find_topic(broker, context, topic)
         if image is None:
             refuse_topic(answers, topic, problem)
             continue
         for partition in topic.partitions:
-            if not 0 <= partition.partition_index < len(image.partitions):
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                answers.add(image.name, image.id, partition.partition_index, code)
+            index = partition.partition_index
+            if not 0 <= index < len(image.partitions):
+                answers.refuse(image.name, image.id, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 continue
-            wanted.append(
-                WantedOffset(
-                    image.name,
-                    image.id,
-                    partition.partition_index,
-                    partition.committed_offset,
-                    partition.committed_leader_epoch,
-                    partition.committed_metadata,
-                )
+            offset = WantedOffset(
+                image.name,
+                image.id,
+                index,
+                partition.committed_offset,
+                partition.committed_leader_epoch,
+                partition.committed_metadata,
             )
+            wanted.append((position, offset))
     return wanted
 
 
@@ -128,7 +143,7 @@ def find_topic(
 
 def refuse_topic(answers: Answers, topic: OffsetCommitRequestTopic, code: ErrorCode) -> None:
     for partition in topic.partitions:
-        answers.add(topic.name, topic.topic_id, partition.partition_index, code)
+        answers.refuse(topic.name, topic.topic_id, partition.partition_index, code)
 
 
 API = Api(ApiKey.OFFSET_COMMIT, 2, 10, OffsetCommitRequest, handle)

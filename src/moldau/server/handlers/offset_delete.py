@@ -22,7 +22,7 @@ from moldau.wire.messages.offset_delete import (
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
-Codes = dict[TopicPartition, ErrorCode]
+Codes = list[tuple[TopicPartition, ErrorCode]]
 
 
 def handle(
@@ -33,19 +33,21 @@ def handle(
 
     if not broker.authorizer.allows(context, Operation.DELETE, Resource.GROUP, request.group_id):
         return refuse(KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    refused: Codes = {}
+    if not request.group_id:
+        return refuse(KafkaError(ErrorCode.INVALID_GROUP_ID))
+    refused: Codes = []
     wanted: list[TopicPartition] = []
     for topic in request.topics:
         for partition in topic.partitions:
             wanted_one = TopicPartition(topic.name, partition.partition_index)
             problem = problem_of(broker, context, wanted_one)
             if problem:
-                refused[wanted_one] = problem
+                refused.append((wanted_one, problem))
             else:
                 wanted.append(wanted_one)
 
     def pack(codes: Sequence[ErrorCode]) -> OffsetDeleteResponse:
-        return OffsetDeleteResponse(topics=by_topic(refused | dict(zip(wanted, codes, strict=True))))
+        return OffsetDeleteResponse(topics=by_topic([*refused, *zip(wanted, codes, strict=True)]))
 
     return respond(
         lambda: broker.groups.write(
@@ -66,7 +68,7 @@ def problem_of(broker: Broker, context: RequestContext, wanted: TopicPartition) 
 
 def by_topic(codes: Codes) -> list[OffsetDeleteResponseTopic]:
     topics: dict[str, list[OffsetDeleteResponsePartition]] = {}
-    for (topic, index), code in codes.items():
+    for (topic, index), code in codes:
         answer = OffsetDeleteResponsePartition(partition_index=index, error_code=code)
         topics.setdefault(topic, []).append(answer)
     return [OffsetDeleteResponseTopic(name=topic, partitions=answers) for topic, answers in topics.items()]

@@ -27,10 +27,10 @@ def handle(
 
     if not broker.authorizer.allows(context, Operation.READ, Resource.GROUP, request.group_id):
         return refuse(KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    if not request.group_id:
-        return refuse(KafkaError(ErrorCode.INVALID_GROUP_ID))
     if context.api_version >= PROTOCOL_IS_REQUIRED_FROM and None in (request.protocol_type, request.protocol_name):
         return refuse(KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    if not request.group_id:
+        return refuse(KafkaError(ErrorCode.INVALID_GROUP_ID))
     return respond(
         lambda: broker.groups.write(request.group_id, lambda machine, now: machine.classic.sync(request, now)),
         lambda answer: answer,
