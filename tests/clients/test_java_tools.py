@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from tests.clients.conftest import StartBroker
 from tests.peers.apache_kafka import CONFIG_COMMAND, TOOLS, java_tool
 from tests.support.admin import admin_client, broker_id, configs_of, create_topic, partitions_of, topic_names
-from tests.support.clients import CODECS, Confluent, Message
+from tests.support.clients import A_DAY_AGO_MS, CODECS, Confluent, Message
 from tests.support.segments import partition_folder, segment_files
 from tests.support.waiting import wait_until
 
@@ -98,7 +98,7 @@ def test_producer_performance(address: str, admin: AdminClient, topic: str, code
 
 def test_get_offset_shell(address: str, admin: AdminClient, topic: str) -> None:
     create_topic(admin, topic, 2)
-    now = 1_700_000_000_000
+    now = A_DAY_AGO_MS
     client.produce(address, topic, [Message(b"x", timestamp=now + number) for number in range(7)], partition=1)
     for time, expected in (("-2", "0"), ("-1", "7"), ("-3", "6"), (str(now + 4), "4")):
         lines = tool("GetOffsetShell", address, "--topic", topic, "--time", time).split()
@@ -133,13 +133,13 @@ def test_delete_records_command(address: str, admin: AdminClient, topic: str, tm
 def test_console_consumer_reads_a_partition(address: str, admin: AdminClient, topic: str) -> None:
     """The Java consumer, by assignment: keys, headers, timestamps and offsets as they were written."""
     create_topic(admin, topic)
-    client.produce(address, topic, [Message(b"value", b"key", (("h", b"v"),), 1_700_000_000_000)], codec="zstd")
+    client.produce(address, topic, [Message(b"value", b"key", (("h", b"v"),), A_DAY_AGO_MS)], codec="zstd")
     printed = tool(
         "consumer.ConsoleConsumer", address, "--topic", topic, "--partition", 0, "--offset", "earliest",
         "--max-messages", 1, "--timeout-ms", 30_000,
         *(f"--formatter-property=print.{part}=true" for part in ("key", "headers", "timestamp", "offset")),
     )  # fmt: skip
-    assert printed.strip() == "CreateTime:1700000000000\tOffset:0\th:v\tkey\tvalue"
+    assert printed.strip() == f"CreateTime:{A_DAY_AGO_MS}\tOffset:0\th:v\tkey\tvalue"
 
 
 def test_dump_log_segments_finds_every_batch_valid(own_broker: StartBroker) -> None:

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.support.admin import create_topic
-from tests.support.clients import Confluent, Message
+from tests.support.clients import A_DAY_AGO_MS, Confluent, Message
 from tests.support.segments import partition_folder, stored_batches
 
 KCAT_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -84,7 +84,7 @@ def test_the_metadata_listing(address: str, admin: AdminClient, topic: str) -> N
 def test_offsets_by_time(address: str, admin: AdminClient, topic: str) -> None:
     """TP-17: -Q asks ListOffsets, -o s@ starts a reader there."""
     create_topic(admin, topic)
-    now = 1_700_000_000_000
+    now = A_DAY_AGO_MS
     Confluent().produce(address, topic, [Message(b"%d" % number, timestamp=now + number) for number in range(10)])
     assert kcat(address, "-Q", "-t", f"{topic}:0:{now + 6}").split()[-1] == "6"
     text = kcat(address, "-C", "-t", topic, "-p", "0", "-o", f"s@{now + 8}", "-e", "-q")

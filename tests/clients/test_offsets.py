@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import aiokafka
 import confluent_kafka
@@ -13,11 +12,10 @@ import pytest
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.support.admin import create_topic, delete_records, error_code, list_offset, log_range
-from tests.support.clients import Confluent, Message
+from tests.support.clients import A_DAY_AGO_MS, Confluent, Message
 from tests.support.waiting import wait_until
 
-# A day ago: not so long that retention would take it for old, and some hours later are not in the future yet.
-NOW = int(time.time() * 1000) - 86_400_000
+NOW = A_DAY_AGO_MS
 client = Confluent()
 
 
@@ -38,20 +36,13 @@ def test_earliest_latest_and_max_timestamp(admin: AdminClient, timed: str) -> No
 
 @pytest.mark.parametrize(
     ("moment", "offset", "timestamp"),
-    [
-        (0, 0, NOW),
-        (NOW, 0, NOW),
-        (NOW + 1, 1, NOW + 1000),
-        (NOW + 1000, 1, NOW + 1000),
-        (NOW + 4500, 5, NOW + 5000),
-        (NOW + 9000, 9, NOW + 9000),
-    ],
+    [(-10_000, 0, 0), (0, 0, 0), (1, 1, 1000), (1000, 1, 1000), (4500, 5, 5000), (9000, 9, 9000)],
 )
 def test_first_offset_at_or_after_a_moment(
     admin: AdminClient, timed: str, moment: int, offset: int, timestamp: int
 ) -> None:
     """TP-17: the first record whose timestamp is not older."""
-    assert list_offset(admin, timed, OffsetSpec.for_timestamp(moment)) == (offset, timestamp)
+    assert list_offset(admin, timed, OffsetSpec.for_timestamp(NOW + moment)) == (offset, NOW + timestamp)
 
 
 def test_no_offset_after_the_last_record(admin: AdminClient, timed: str) -> None:

@@ -11,13 +11,13 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.clients.conftest import StartBroker
 from tests.support.admin import admin_client, change_config, create_topic, list_offset, log_range
-from tests.support.clients import Confluent, Message
+from tests.support.clients import A_DAY_AGO_MS, Confluent, Message
 from tests.support.process import BrokerProcess
 from tests.support.segments import partition_folder, segment_files, stored_batches
 from tests.support.waiting import wait_until
 
 client = Confluent()
-NOW = 1_700_000_000_000
+NOW = A_DAY_AGO_MS
 # Everything that runs in the background comes round several times a second.
 EAGER = {
     "log.retention.check.interval.ms": 200,

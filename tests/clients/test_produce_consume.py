@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.support.clients import CLIENTS, CODECS, Client, Confluent, Message
+from tests.support.clients import A_DAY_AGO_MS, CLIENTS, CODECS, Client, Confluent, Message
 from tests.support.segments import partition_folder, stored_batches
 
 by_name = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 
-# Not a time of long ago, which retention would take for old.
-NOW = int(time.time() * 1000)
+NOW = A_DAY_AGO_MS
 
 # What a format can get wrong: absent and empty differ, bytes are opaque, headers keep their order and repeats.
 SHAPES = (

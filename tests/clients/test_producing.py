@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.clients.conftest import StartBroker
 from tests.support.admin import create_topic, error_code, log_range
-from tests.support.clients import CLIENTS, CODECS, Confluent, Message
+from tests.support.clients import A_DAY_AGO_MS, CLIENTS, CODECS, Confluent, Message
 from tests.support.process import resident_bytes
 from tests.support.segments import partition_folder, stored_batches
 from tests.support.waiting import wait_until
@@ -97,8 +97,7 @@ def test_the_topics_codec_wins(address: str, admin: AdminClient, topic: str, dat
     """MSG-09: with compression.type other than `producer` the broker recompresses; records are unchanged."""
     create_topic(admin, topic, configs={"compression.type": "uncompressed" if kept == "none" else kept})
     messages = [
-        Message(b"%d " % number * 50, b"%d" % number, (("h", b"v"),), 1_700_000_000_000 + number)
-        for number in range(100)
+        Message(b"%d " % number * 50, b"%d" % number, (("h", b"v"),), A_DAY_AGO_MS + number) for number in range(100)
     ]
     assert client.produce(address, topic, messages, codec=sent) == list(range(100))
     received = client.consume(address, topic, 100)

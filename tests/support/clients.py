@@ -6,6 +6,7 @@ Each adapter uses its client's plain public API; nothing of the client is replac
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,6 +17,9 @@ import kafka
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 SECONDS = 30.0
+# For records with times of their own: not so old that retention deletes them, and hours later is not the future yet.
+# Never in a test's parameters: each xdist worker has its own.
+A_DAY_AGO_MS = int(time.time() * 1000) - 86_400_000
 
 Header = tuple[str, bytes | None]
 
