@@ -1,0 +1,1 @@
+"""Moldau and Apache Kafka side by side under the same load. May import tests.peers, tests.support and scripts."""

@@ -1,0 +1,197 @@
+"""The catalogue: every case with its load, its figures and their goals. A goal is a ratio to Apache Kafka's figure."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from bench.figures import Figure, Goal, at_least, at_most, under
+from bench.load import Load
+from bench.scenarios import (
+    CleanStart,
+    IdleConnections,
+    Memory,
+    RestartAfterKill,
+    Scenario,
+    SmallRequests,
+    Throughput,
+)
+
+QUICK_SHARE = 10
+IDLE_CONNECTIONS = 10_000
+# File handles that broker and load generator need besides the connections.
+OTHER_HANDLES = 500
+SMALL, LARGE = 100, 1000
+A_SIXTH = 1 / 6
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One thing to measure. `name` is what --only takes, `title` what the report shows."""
+
+    name: str
+    title: str
+    scenario: Scenario
+    figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputGoals:
+    produce_rate: Goal | None = None
+    produce_cpu: Goal | None = None
+    consume_rate: Goal | None = None
+    consume_cpu: Goal | None = None
+
+
+GOALS = {
+    (SMALL, "none", "1"): ThroughputGoals(at_least(1.0), at_most(0.5), at_least(1.0), at_most(0.75)),
+    (LARGE, "none", "1"): ThroughputGoals(at_least(1.5), at_most(0.4), at_least(1.0), at_most(0.75)),
+    (LARGE, "lz4", "1"): ThroughputGoals(produce_cpu=at_most(0.5)),
+}
+WITHOUT_GOALS = ThroughputGoals()
+
+
+def catalogue(quick: bool = False) -> list[Case]:
+    """Every case; quick ones do a tenth of the work."""
+    share = QUICK_SHARE if quick else 1
+    return [
+        *_throughput_cases(share),
+        *_request_cases(share),
+        *_partition_cases(share),
+        *_life_cases(share),
+        *_memory_cases(share),
+    ]
+
+
+def chosen(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
+    """The cases whose names fit a pattern (with * and ?), all without any; a pattern that fits none is refused."""
+    unknown = [pattern for pattern in patterns if not any(fnmatchcase(case.name, pattern) for case in cases)]
+    if unknown:
+        known = " ".join(case.name for case in cases)
+        raise ValueError(f"no case is called {', '.join(unknown)}; there are: {known}")
+    return [case for case in cases if not patterns or any(fnmatchcase(case.name, each) for each in patterns)]
+
+
+def _throughput_cases(share: int) -> Iterator[Case]:
+    for size, count in ((SMALL, 5_000_000), (LARGE, 1_000_000)):
+        for codec in ("none", "lz4"):
+            for acks in ("1", "all"):
+                load = Load(count // share, size=size, codec=codec, acks=acks)
+                goals = GOALS.get((size, codec, acks), WITHOUT_GOALS)
+                figures = _direction("produce", size, goals.produce_rate, goals.produce_cpu)
+                reads = acks == "1"  # what is stored is the same, and so is reading it
+                if reads:
+                    figures += _direction("consume", size, goals.consume_rate, goals.consume_cpu)
+                name = f"{'100b' if size == SMALL else '1kb'}-{codec}-{acks}"
+                title = f"{'100 B' if size == SMALL else '1 KB'}, {codec}, acks={acks}, {load.count:,} messages"
+                yield Case(name, title, Throughput(load, consume=reads), figures)
+
+
+def _direction(name: str, size: int, rate: Goal | None, cpu: Goal | None) -> tuple[Figure, ...]:
+    in_messages = size == SMALL
+    return (
+        Figure(
+            f"{name}_msgs" if in_messages else f"{name}_mb", f"{name} rate", "msg/s" if in_messages else "MB/s", rate
+        ),
+        Figure(f"{name}_cpu_gb", f"{name}, broker CPU", "s/GB", cpu),
+        Figure(f"{name}_client_gb", f"{name}, client CPU", "s/GB"),
+    )
+
+
+def _request_cases(share: int) -> Iterator[Case]:
+    one_each = Load(100_000 // share, linger_ms=0)
+    pipelined = replace(one_each, settings=("batch.num.messages=1",))
+    yield Case(
+        "pipelined",
+        f"one 100 B message per request, pipelined, {pipelined.count:,} requests",
+        SmallRequests(pipelined),
+        (Figure("requests", "rate", "req/s", at_least(3.0)), *_request_cpu(None)),
+    )
+    for producers, count in ((1, 20_000), (8, 80_000), (32, 96_000)):
+        load = replace(one_each, count=count // share, threads=producers)
+        yield Case(
+            f"sync-{producers}",
+            f"{producers} synchronous producer{'s' if producers > 1 else ''}, {load.count:,} requests of 100 B",
+            SmallRequests(load, synchronous=True),
+            (Figure("requests", "rate", "req/s"), *_latencies(at_most(1.0)), *_request_cpu(at_most(1.0))),
+        )
+    steady = replace(one_each, count=20_000 // share, size=LARGE, rate=2_000)
+    yield Case(
+        "steady",
+        f"a steady {steady.rate:,} messages of 1 KB per second, {steady.count:,} messages",
+        SmallRequests(steady),
+        (*_latencies(at_most(1.0)), *_request_cpu(None)),
+    )
+
+
+def _latencies(p99: Goal | None) -> tuple[Figure, ...]:
+    return Figure("p50_us", "latency p50", "µs"), Figure("p99_us", "latency p99", "µs", p99)
+
+
+def _request_cpu(broker: Goal | None) -> tuple[Figure, ...]:
+    return Figure("cpu_us", "broker CPU", "µs/req", broker), Figure("client_us", "client CPU", "µs/req")
+
+
+def _partition_cases(share: int) -> Iterator[Case]:
+    for partitions in (1, 12, 100, 500):
+        load = Load(2_000_000 // share, size=SMALL, partitions=partitions)
+        yield Case(
+            f"partitions-{partitions}",
+            f"{partitions} partition{'s' if partitions > 1 else ''}, 100 B, none, acks=1, {load.count:,} messages",
+            Throughput(load),
+            _direction("produce", SMALL, None, None) + _direction("consume", SMALL, None, None),
+        )
+
+
+def _life_cases(share: int) -> Iterator[Case]:
+    yield Case(
+        "start",
+        "start on an empty folder to the first Metadata answer",
+        CleanStart(),
+        (Figure("start_s", "time", "s", at_most(0.2)), Figure("start_cpu_s", "broker CPU", "s")),
+    )
+    for name, title, count, goal in (
+        ("restart-small", "10 MB", 10_000, under(1.0)),
+        ("restart-large", "1 GB", 1_000_000, None),
+    ):
+        load = Load(count // share, size=LARGE, partitions=4)
+        yield Case(
+            name,
+            f"restart after SIGKILL with {title if share == 1 else 'a tenth of ' + title} of log in 4 partitions, "
+            "until all is served",
+            RestartAfterKill(load),
+            (Figure("restart_s", "time", "s", goal), Figure("restart_cpu_s", "broker CPU", "s")),
+        )
+
+
+def _memory_cases(share: int) -> Iterator[Case]:
+    loads = (Load(5_000_000 // share, size=SMALL), Load(1_000_000 // share, size=LARGE, partitions=12))
+    yield Case(
+        "memory",
+        f"memory (RSS); the load is {sum(load.payload_bytes for load in loads) / 1e9:g} GB in and out",
+        Memory(loads),
+        (
+            Figure("rest_mb", "at rest", "MB", at_most(A_SIXTH)),
+            Figure("loaded_mb", "after the load", "MB", at_most(A_SIXTH)),
+            Figure("rest_cpu_percent", "CPU at rest", "%"),
+        ),
+    )
+    connections = min(IDLE_CONNECTIONS // share, file_limit() - OTHER_HANDLES)
+    yield Case(
+        "idle",
+        f"{connections:,} idle connections",
+        IdleConnections(connections),
+        (
+            Figure("held_mb", "memory (RSS)", "MB", at_most(A_SIXTH)),
+            Figure("per_connection_kb", "memory per connection", "KB"),
+            Figure("open_cpu_us", "broker CPU to open one", "µs"),
+        ),
+    )
+
+
+def file_limit() -> int:
+    """How many files a process here may be allowed to open."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return hard if hard != resource.RLIM_INFINITY else 1 << 20

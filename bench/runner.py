@@ -1,0 +1,144 @@
+"""Runs cases on the brokers in turn: one warm-up run each, then repetitions that alternate between the brokers.
+
+Alternating spreads what else the machine does over both. The cases under load share one broker of each kind, which
+both stay up, so that Java's compiler is as warm as it would be in use; an idle broker costs the other next to nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.cases import Case
+from bench.figures import Row, Spread
+from bench.load import Load, LoadFailed, LoadGenerator
+from bench.peers import Peer
+from bench.scenarios import Scenario, SmallRequests, Stage, Throughput, Values
+from tests.support.process import BrokerFailed, BrokerProcess
+from tests.support.waiting import Timeout
+
+FIRST_WARM_UP: tuple[Scenario, ...] = (
+    Throughput(Load(1_000_000, size=1000)),
+    SmallRequests(Load(20_000, linger_ms=0, settings=("batch.num.messages=1",))),
+)
+QUICK_FIRST_WARM_UP: tuple[Scenario, ...] = (Throughput(Load(100_000, size=1000)),)
+
+Tell = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The repetitions of one case by broker; `failure` says why there are fewer than wanted."""
+
+    case: Case
+    repetitions: dict[Peer, list[Values]] = field(default_factory=lambda: defaultdict(list))
+    failure: str = ""
+
+    def spread(self, peer: Peer, key: str) -> Spread | None:
+        values = [each[key] for each in self.repetitions.get(peer, []) if key in each]
+        return Spread.of(values) if values else None
+
+    def rows(self) -> list[Row]:
+        return [
+            Row(figure, self.spread(Peer.MOLDAU, figure.key), self.spread(Peer.APACHE, figure.key))
+            for figure in self.case.figures
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    cases: Sequence[Case]
+    peers: Sequence[Peer]
+    repetitions: int
+    quick: bool
+
+    @property
+    def steps(self) -> int:
+        runs = self.repetitions + 1
+        standing = sum(runs for case in self.cases if case.scenario.standing)
+        own = sum(self.repetitions for case in self.cases if not case.scenario.standing)
+        return (standing + own + bool(standing)) * len(self.peers)
+
+
+class Runner:
+    def __init__(self, plan: Plan, generator: LoadGenerator, directory: Path, tell: Tell, step: Callable[[], None]):
+        self._plan = plan
+        self._generator = generator
+        self._directory = directory
+        self._tell = tell
+        self._step = step
+        self._topics = 0
+
+    def run(self) -> list[Outcome]:
+        outcomes = {case.name: Outcome(case) for case in self._plan.cases}
+        under_load = [outcomes[case.name] for case in self._plan.cases if case.scenario.standing]
+        on_their_own = [outcomes[case.name] for case in self._plan.cases if not case.scenario.standing]
+        if under_load:
+            with self._standing_brokers() as brokers:
+                for outcome in under_load:
+                    self._guarded(outcome, lambda outcome: self._run_on_standing(outcome, brokers))
+        for outcome in on_their_own:
+            self._guarded(outcome, self._run_on_fresh)
+        return list(outcomes.values())
+
+    def _guarded(self, outcome: Outcome, run: Callable[[Outcome], None]) -> None:
+        """A case that fails must not cost the others."""
+        try:
+            run(outcome)
+        except (BrokerFailed, LoadFailed, Timeout) as failure:
+            outcome.failure = str(failure)
+            self._tell(f"{outcome.case.name} failed: {failure}")
+
+    @contextmanager
+    def _standing_brokers(self) -> Iterator[dict[Peer, BrokerProcess]]:
+        with ExitStack() as stack:
+            brokers = {peer: stack.enter_context(self._fresh_broker(peer)) for peer in self._plan.peers}
+            for peer, broker in brokers.items():
+                self._tell(f"warming {peer.title} up")
+                for scenario in QUICK_FIRST_WARM_UP if self._plan.quick else FIRST_WARM_UP:
+                    scenario.run(self._stage(broker))
+                self._step()
+            yield brokers
+
+    def _run_on_standing(self, outcome: Outcome, brokers: dict[Peer, BrokerProcess]) -> None:
+        scenario = outcome.case.scenario
+        for broker in brokers.values():
+            scenario.run(self._stage(broker))
+            self._step()
+        for number in range(self._plan.repetitions):
+            for peer in self._turns(number):
+                self._record(outcome, peer, scenario.run(self._stage(brokers[peer])))
+
+    def _run_on_fresh(self, outcome: Outcome) -> None:
+        for number in range(self._plan.repetitions):
+            for peer in self._turns(number):
+                with self._fresh_broker(peer) as broker:
+                    values = outcome.case.scenario.run(self._stage(broker))
+                self._record(outcome, peer, values)
+
+    def _turns(self, number: int) -> Sequence[Peer]:
+        return self._plan.peers if number % 2 == 0 else self._plan.peers[::-1]
+
+    def _stage(self, broker: BrokerProcess) -> Stage:
+        self._topics += 1
+        return Stage(broker, self._generator, f"bench{self._topics}")
+
+    def _record(self, outcome: Outcome, peer: Peer, values: Values) -> None:
+        outcome.repetitions[peer].append(values)
+        first = outcome.case.figures[0]
+        self._tell(f"{outcome.case.name}: {peer.title}: {first.name} {values[first.key]:,.4g} {first.unit}")
+        self._step()
+
+    @contextmanager
+    def _fresh_broker(self, peer: Peer) -> Iterator[BrokerProcess]:
+        folder = self._directory / peer.value
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            with peer.broker(folder) as broker:
+                yield broker
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
