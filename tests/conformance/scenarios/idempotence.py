@@ -61,6 +61,26 @@ def producer_sequences(s: Session, version: int) -> None:
 
 
 @scenario("produce", versions=SERVED)
+def producers_and_append_times(s: Session, version: int) -> None:
+    """A batch that comes again, or too early, where the broker has put its own time into the first."""
+    producer = s.new_producer()
+    topic = s.create("a", configs={"message.timestamp.type": "LogAppendTime"})
+
+    def ask(step: str, sequence: int, epoch: int = 0) -> None:
+        s.ask(step, "produce", s.produce(topic, _sequenced(s, producer, epoch, sequence)))
+
+    ask("first", 0)
+    ask("duplicate of the first", 0)
+    ask("second", 1)
+    ask("duplicate of the second", 1)
+    ask("a gap", 3)
+    ask("newer epoch", 0, epoch=1)
+    ask("older epoch", 2)
+    ask("newer epoch goes on", 1, epoch=1)
+    s.ask("log", "fetch", s.fetch(topic, 0), version=12)
+
+
+@scenario("produce", versions=SERVED)
 def producer_epochs(s: Session, version: int) -> None:
     topic, producer = s.create("a"), s.new_producer()
 

@@ -67,6 +67,9 @@ def metadata_by_id(s: Session, version: int) -> None:
     ids = [{"topic_id": known, "name": name}, {"topic_id": UNKNOWN_ID, "name": name}]
     s.ask("a known and an unknown id", "metadata", {"topics": ids, **quiet})
     s.ask("an id twice", "metadata", {"topics": [ids[0], ids[0]], **quiet})
+    others = [ids[0], {"topic_id": ZERO_ID, "name": s.create("other").name}]
+    s.ask("one by id, another by name", "metadata", {"topics": others, **quiet})
+    s.ask("one by id, one by nothing", "metadata", {"topics": [ids[0], {"topic_id": ZERO_ID, "name": name}], **quiet})
     s.send("delete_topics", {"topics": [{"name": topic.name}], "timeout": 5000})
     s.until(lambda: not s.is_known(topic.name), "deletion")
     s.ask("id of a deleted topic", "metadata", {"topics": [{"topic_id": known, "name": name}], **quiet})
@@ -90,6 +93,13 @@ def describe_topic_partitions(s: Session, version: int) -> None:
     ask("cursor between", cursor={"topic_name": names[1] + "x", "partition_index": 2})
     ask("cursor after all", cursor={"topic_name": "zzz", "partition_index": 0})
     ask("cursor with empty name", cursor={"topic_name": "", "partition_index": 0})
+    for label, asked in (("another topic", [wanted[0], wanted[2]]), ("one of all topics", [])):
+        content = {"topics": asked, "cursor": {"topic_name": names[1], "partition_index": 1}}
+        s.ask(f"cursor at {label}", "describe_topic_partitions", content, only_own=True, ordered=True)
+    beyond = {"topics": [], "cursor": {"topic_name": names[1] + "x", "partition_index": 1}}
+    s.ask("cursor between all topics", "describe_topic_partitions", beyond, only_own=True, ordered=True)
+    beyond = {"topics": [], "cursor": {"topic_name": names[1], "partition_index": -1}}
+    s.ask("negative cursor into all topics", "describe_topic_partitions", beyond, only_own=True, ordered=True)
     for label, name in (
         ("unknown", s.topic_name("missing")),
         ("illegal", "a b"),

@@ -70,6 +70,17 @@ def list_offsets_refused(s: Session, version: int) -> None:
     s.ask("both partitions", "list_offsets", {
         "replica_id": -1, "topics": [{"name": topic.name, "partitions": [one, {**one, "partition_index": 1}]}],
     })  # fmt: skip
+    other = {"name": s.create("b").name, "partitions": [one]}
+    scattered = [{"name": topic.name, "partitions": [one, {**one, "partition_index": 1}]}, other]
+    scattered += [{"name": topic.name, "partitions": [one]}, {"name": other["name"], "partitions": []}]
+    s.ask("a topic twice", "list_offsets", {"replica_id": -1, "topics": scattered})
+    s.ask("a topic twice, isolation level 2", "list_offsets", {
+        "replica_id": -1, "topics": scattered, "isolation_level": 2,
+    })  # fmt: skip
+    for index in (0, 9):
+        twice = [{"partition_index": index, "timestamp": time} for time in (-77, -1)]
+        content = {"replica_id": -1, "topics": [{"name": topic.name, "partitions": twice}]}
+        s.ask(f"partition {index} twice, once with an unknown time", "list_offsets", content)
     for epoch in (0, 1, -1, -2, 50):
         partition = {**one, "current_leader_epoch": epoch}
         content = {"replica_id": -1, "topics": [{"name": topic.name, "partitions": [partition]}]}
@@ -173,6 +184,11 @@ def delete_records(s: Session, version: int) -> None:
     s.ask("a partition twice", "delete_records", {
         "topics": [{"name": topic.name, "partitions": [parts[0], parts[0]]}], "timeout": 5000,
     })  # fmt: skip
+    for first, second in ((-5, 0), (0, -5)):
+        scattered = [{"name": topic.name, "partitions": [{"partition_index": 1, "offset": first}]}]
+        scattered += [{"name": topic.name, "partitions": [{"partition_index": 1, "offset": second}, parts[1]]}]
+        content = {"topics": scattered, "timeout": 5000}
+        s.ask(f"a topic twice, a partition to {first} and to {second}", "delete_records", content)
     s.ask("no partitions", "delete_records", {"topics": [{"name": topic.name, "partitions": []}], "timeout": 5000})
     s.ask("nothing", "delete_records", {"topics": [], "timeout": 5000})
     s.ask("null list", "delete_records", {"topics": None, "timeout": 5000})
