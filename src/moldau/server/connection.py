@@ -19,7 +19,8 @@ from mmap import mmap
 from typing import TYPE_CHECKING, Protocol, cast
 
 from moldau.security.context import ANONYMOUS, ClientIdentity
-from moldau.server.answers import PIECE_BYTES, SHORT_OF_MEMORY_PIECE_BYTES, FilePiece, Piece
+from moldau.server.answer_writer import AnswerWriter, release_files
+from moldau.server.answers import Piece
 from moldau.server.buffers import Budget, BufferPool
 from moldau.wire.framing import SIZE
 
@@ -32,7 +33,6 @@ SCRATCH_BYTES = 64 * 1024
 MAX_PIPELINED = 256
 #: A client that sends thousands of small requests at once must not keep the loop from everybody else.
 MAX_HANDLED_PER_TURN = 256
-WRITE_HIGH_WATER_BYTES = 256 * 1024
 
 
 class ConnectionHost(Protocol):
@@ -143,11 +143,8 @@ class Connection(asyncio.BufferedProtocol):
         self.produce_routes: ProduceRoutes | None = None
         # outward
         self._slots: deque[Slot] = deque()
-        self._outbox: deque[Piece] = deque()
-        self._writing_paused = False
-        self._reading_file = False
+        self._writer: AnswerWriter = cast(AnswerWriter, None)
         self._muted = False
-        self._unsent = 0
 
     # --- life ---
 
@@ -156,7 +153,7 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.client.address = peer[0] if isinstance(peer, tuple) else "unknown"
         self.last_active = self._loop.time()
-        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        self._writer = AnswerWriter(self._transport, self.host, self._records_unreadable)
         self.open = True
         if not self.host.opened(self):
             self.close()
@@ -168,16 +165,13 @@ class Connection(asyncio.BufferedProtocol):
             self.waiting.cancel()
             self.waiting = None
         self._drop_incomplete_frame()
-        self._give_back_unsent()
         for frame in self._backlog:
             frame.release()
         self._backlog.clear()
-        for piece in self._outbox:
-            if isinstance(piece, FilePiece):
-                piece.file.release()
-        self._outbox.clear()
+        self._writer.close()
         for slot in self._slots:
-            self._release_pieces(slot)
+            release_files(slot.pieces or ())
+            slot.pieces = ()
         self._slots.clear()
 
     def close(self) -> None:
@@ -190,9 +184,14 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     @property
+    def answers_pending(self) -> bool:
+        """Whether a request of the client is being worked on."""
+        return bool(self._slots)
+
+    @property
     def idle(self) -> bool:
         """Whether nothing of a request is under way, so that a draining broker may close it."""
-        return not self._slots and not self._outbox and not self._backlog
+        return not self._slots and self._writer.is_empty and not self._backlog
 
     # --- inward ---
 
@@ -283,7 +282,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._next_turn_due = True
                 self._loop.call_soon(self._next_turn)
             return True
-        return self._parked or self._muted or self._writing_paused or len(self._slots) >= MAX_PIPELINED
+        return self._parked or self._muted or self._writer.is_paused or len(self._slots) >= MAX_PIPELINED
 
     def _next_turn(self) -> None:
         self._next_turn_due = False
@@ -329,10 +328,10 @@ class Connection(asyncio.BufferedProtocol):
         slots = self._slots
         while slots and slots[0].pieces is not None:
             slot = slots.popleft()
-            self._outbox.extend(slot.pieces or ())
+            self._writer.add(slot.pieces or ())
             if slot.mute_ms:
                 self._mute(slot.mute_ms)
-        self._pump()
+        self._writer.pump()
         if not slots:
             self._parked = False
             self.waiting = None
@@ -341,14 +340,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _drop_slots(self) -> None:
         while self._slots and self._slots[0].pieces is not None:
-            self._release_pieces(self._slots.popleft())
-
-    @staticmethod
-    def _release_pieces(slot: Slot) -> None:
-        for piece in slot.pieces or ():
-            if isinstance(piece, FilePiece):
-                piece.file.release()
-        slot.pieces = ()
+            release_files(self._slots.popleft().pieces or ())
 
     def _serve_backlog(self) -> None:
         while self._backlog and self.open and not self._must_wait():
@@ -367,73 +359,15 @@ class Connection(asyncio.BufferedProtocol):
     # --- outward ---
 
     def pause_writing(self) -> None:
-        self._writing_paused = True
-        self._unsent = self._transport.get_write_buffer_size()
-        self.host.budget.take(self._unsent)
+        self._writer.pause()
 
     def resume_writing(self) -> None:
-        self._writing_paused = False
-        self._give_back_unsent()
         self.last_active = self._loop.time()
-        self._pump()
+        self._writer.resume()
         if self._backlog and not self._dispatching:
             self._serve_backlog()
 
-    def _give_back_unsent(self) -> None:
-        self.host.budget.give_back(self._unsent)
-        self._unsent = 0
-
-    def _pump(self) -> None:
-        """Hands to the socket what it takes: small answers joined into one write, files piece by piece."""
-        outbox = self._outbox
-        small: list[bytes | bytearray] = []
-        while outbox and not self._writing_paused and not self._reading_file:
-            piece = outbox[0]
-            if not isinstance(piece, FilePiece):
-                small.append(piece)
-                outbox.popleft()
-                continue
-            if small:
-                self._transport.write(b"".join(small))
-                small = []
-                continue
-            self._send_from_file(piece)
-        if small:
-            self._transport.write(small[0] if len(small) == 1 else b"".join(small))
-
-    def _send_from_file(self, piece: FilePiece) -> None:
-        limit = SHORT_OF_MEMORY_PIECE_BYTES if self.host.budget.exhausted else PIECE_BYTES
-        try:
-            data = piece.read_now(limit)
-        except OSError as error:
-            self._file_failed(error)
-            return
-        if data is None:
-            self._reading_file = True
-            future = self.host.run_blocking(lambda: piece.read_blocking(limit))
-            future.add_done_callback(lambda done: self._file_read(piece, done))
-        else:
-            self._write_file_data(piece, data)
-
-    def _file_read(self, piece: FilePiece, done: asyncio.Future[bytearray]) -> None:
-        self._reading_file = False
-        if done.cancelled() or not self.open:
-            done.cancelled() or done.exception()
-            return
-        error = done.exception()
-        if error is not None:
-            self._file_failed(error)
-            return
-        self._write_file_data(piece, done.result())
-        self._pump()
-
-    def _write_file_data(self, piece: FilePiece, data: bytearray) -> None:
-        self._transport.write(data)
-        if piece.length == 0 and self._outbox and self._outbox[0] is piece:
-            self._outbox.popleft()
-            piece.file.release()
-
-    def _file_failed(self, error: BaseException) -> None:
+    def _records_unreadable(self, error: BaseException) -> None:
         """The head of the answer is already sent: only closing tells the client that the rest will not come."""
         log.error("%s: closing: cannot read an answer's records: %s", self.client.address, error)
         self.abort()

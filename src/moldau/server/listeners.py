@@ -81,7 +81,7 @@ class Host:
         if limit < 0:
             return
         oldest = now - limit / 1000
-        for connection in [one for one in self.connections if one.last_active < oldest and one.waiting is None]:
+        for connection in [one for one in self.connections if one.last_active < oldest and not one.answers_pending]:
             connection.abort()
 
 

@@ -271,7 +271,7 @@ async def test_a_slow_reader_is_sent_no_more_than_it_takes() -> None:
         while len(scene.transport.sent) < len(data) + 4:
             scene.connection.resume_writing()
             await asyncio.sleep(0)
-            while scene.connection._reading_file:  # noqa: ASYNC110  # a read that would block goes to a thread
+            while scene.connection._writer.is_reading:  # noqa: ASYNC110  # a read that would block goes to a thread
                 await asyncio.sleep(0)
             assert len(scene.transport.sent) - previous <= 1024 * 1024
             previous = len(scene.transport.sent)
@@ -289,3 +289,47 @@ async def test_a_closed_gate_joins_the_answers_of_a_connection() -> None:
     assert scene.transport.sent == b""
     scene.host.gate.open()
     assert scene.transport.sent == b"AB"
+
+
+@on_loop
+async def test_records_that_cannot_be_read_end_the_connection() -> None:
+    released: list[bool] = []
+
+    class Lost:
+        fileno = -1
+
+        def release(self) -> None:
+            released.append(True)
+
+    scene = Scene(answer_at_once=False)
+    scene.receive(framed(b"fetch"))
+    scene.slots[0].answer([b"head", FilePiece(Lost(), 0, 100)])
+    assert scene.transport.sent == b"head"
+    assert scene.transport.closed
+    assert released == [True]
+
+
+@on_loop
+async def test_a_file_that_a_thread_reads_is_let_go_when_it_is_done() -> None:
+    events: list[str] = []
+    reading: asyncio.Future[bytearray] = asyncio.get_running_loop().create_future()
+
+    class Cold(FilePiece):
+        def read_now(self, limit: int) -> bytearray | None:
+            return None
+
+    class File:
+        fileno = 0
+
+        def release(self) -> None:
+            events.append("released")
+
+    scene = Scene(answer_at_once=False)
+    scene.host.run_blocking = lambda work: reading  # type: ignore[method-assign]
+    scene.receive(framed(b"fetch"))
+    scene.slots[0].answer([Cold(File(), 0, 100)])
+    scene.connection.connection_lost(None)
+    assert events == []
+    reading.set_result(bytearray(100))
+    await asyncio.sleep(0)
+    assert events == ["released"]
