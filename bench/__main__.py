@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import resource
+import signal
 import statistics
 import sys
 import tempfile
@@ -127,4 +128,9 @@ def document(
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    # So that the brokers are ended whatever ends this program.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)

@@ -7,11 +7,15 @@ both stay up, so that Java's compiler is as warm as it would be in use; an idle 
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+from confluent_kafka import KafkaException
 
 from bench.cases import Case
 from bench.figures import Row, Spread
@@ -26,6 +30,8 @@ FIRST_WARM_UP: tuple[Scenario, ...] = (
     SmallRequests(Load(20_000, linger_ms=0, settings=("batch.num.messages=1",))),
 )
 QUICK_FIRST_WARM_UP: tuple[Scenario, ...] = (Throughput(Load(100_000, size=1000)),)
+
+FAILURES = (BrokerFailed, LoadFailed, Timeout, KafkaException, psutil.Error, subprocess.TimeoutExpired)
 
 Tell = Callable[[str], None]
 
@@ -78,20 +84,24 @@ class Runner:
         under_load = [outcomes[case.name] for case in self._plan.cases if case.scenario.standing]
         on_their_own = [outcomes[case.name] for case in self._plan.cases if not case.scenario.standing]
         if under_load:
-            with self._standing_brokers() as brokers:
+            with self._blamed_on(under_load), self._standing_brokers() as brokers:
                 for outcome in under_load:
-                    self._guarded(outcome, lambda outcome: self._run_on_standing(outcome, brokers))
+                    with self._blamed_on([outcome]):
+                        self._run_on_standing(outcome, brokers)
         for outcome in on_their_own:
-            self._guarded(outcome, self._run_on_fresh)
+            with self._blamed_on([outcome]):
+                self._run_on_fresh(outcome)
         return list(outcomes.values())
 
-    def _guarded(self, outcome: Outcome, run: Callable[[Outcome], None]) -> None:
+    @contextmanager
+    def _blamed_on(self, outcomes: Sequence[Outcome]) -> Iterator[None]:
         """A case that fails must not cost the others."""
         try:
-            run(outcome)
-        except (BrokerFailed, LoadFailed, Timeout) as failure:
-            outcome.failure = str(failure)
-            self._tell(f"{outcome.case.name} failed: {failure}")
+            yield
+        except FAILURES as failure:
+            for outcome in outcomes:
+                outcome.failure = str(failure)
+            self._tell(f"{', '.join(outcome.case.name for outcome in outcomes)} failed: {failure}")
 
     @contextmanager
     def _standing_brokers(self) -> Iterator[dict[Peer, BrokerProcess]]:
@@ -124,6 +134,8 @@ class Runner:
         return self._plan.peers if number % 2 == 0 else self._plan.peers[::-1]
 
     def _stage(self, broker: BrokerProcess) -> Stage:
+        if not broker.running:
+            raise BrokerFailed(f"{broker.name} has ended\n{broker.output()}")
         self._topics += 1
         return Stage(broker, self._generator, f"bench{self._topics}")
 
