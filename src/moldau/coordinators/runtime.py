@@ -1,9 +1,10 @@
 """The runtime under both coordinators: one shard per led partition of the internal topic.
 
-Order of events of a write: the operation decides → its records are replayed into the state, so that the next request
-sees them → they are appended → once committed, the answer and the replies go out. Lost leadership and a failed append
-throw the shard's state away; whoever waits is told NOT_COORDINATOR, and the state is loaded anew if we still lead.
-Late events of an older life of a shard are dropped: each life has its own Shard object.
+Order of events of a write: the operation decides → the log takes its records, or refuses them → they are replayed into
+the state, so that the next request sees them → once they are committed, the answer and the replies go out. Records that
+are refused fail their requests and leave the state as it was. Lost leadership and a failed append throw the shard's
+state away; whoever waits is told NOT_COORDINATOR, and the state is loaded anew if we still lead. Late events of an
+older life of a shard are dropped: each life has its own Shard object.
 
 Pure: the log, the clock and the timers are passed in; waiting is a Deferred.
 """
@@ -41,8 +42,10 @@ class ShardLog(Protocol):
     """The partition of the internal topic behind a shard."""
 
     def append(self, records: Sequence[StateRecord], producer: ProducerStamp | None, done: Appended) -> None:
-        """Appends all records in one batch. `done` is called later, in the order of appends, when they are committed
-        (or lost). Raises KafkaError if nothing was appended."""
+        """Takes all records in one batch. `done` is called later, never from here, in the order of appends, when they
+        are committed or lost. Raises KafkaError if they are refused: too large, too few replicas, a fenced producer,
+        not our partition any more.
+        """
 
 
 class Shard(Generic[M]):
@@ -67,6 +70,11 @@ class PendingAnswer:
         self.replies = replies
         self.then = then
         self.is_committed = False
+
+    def fail(self, error: KafkaError) -> None:
+        replies, self.replies = self.replies, ()
+        for reply in replies:
+            reply.deferred.fail(error)
 
 
 class ShardTimers(Generic[M]):
@@ -144,8 +152,7 @@ class CoordinatorRuntime(Generic[M]):
         shard.machine.unloaded()
         waiting, shard.waiting = shard.waiting, deque()
         for pending in waiting:
-            for reply in pending.replies:
-                reply.deferred.fail(KafkaError(ErrorCode.NOT_COORDINATOR))
+            pending.fail(KafkaError(ErrorCode.NOT_COORDINATOR))
 
     def end_transaction(self, partition: int, producer: ProducerStamp, committed: bool) -> None:
         """A marker was committed in the shard's partition. A shard that still loads finds it in the log."""
@@ -183,8 +190,15 @@ class CoordinatorRuntime(Generic[M]):
         return shard
 
     def _run_timer(self, shard: Shard[M], operation: Callable[[float], Write[None]]) -> None:
-        if not shard.is_over:
-            self._perform(shard, operation(self._monotonic()))
+        """A timer fires once: if its records are refused, only loading the state anew arms it again."""
+        if shard.is_over:
+            return
+
+        def done(_: None, error: KafkaError | None) -> None:
+            if error is not None and not shard.is_over:
+                self._discard(shard)
+
+        self._perform(shard, operation(self._monotonic())).when_done(done)
 
     def _perform(self, shard: Shard[M], write: Write[T]) -> Deferred[T]:
         answer: Deferred[T]
@@ -195,19 +209,29 @@ class CoordinatorRuntime(Generic[M]):
             answer = Deferred()
             replies.append(Reply(answer, write.answer))
         pending = PendingAnswer(replies, write.then)
-        shard.waiting.append(pending)
         if not write.records:
             pending.is_committed = True
+            shard.waiting.append(pending)
             self._answer(shard)
             return answer
-        context = RecordContext(NOT_IN_THE_LOG_YET, NOT_IN_THE_LOG_YET, write.producer)
-        for record in write.records:
-            shard.machine.replay(record, context)
         try:
             shard.log.append(write.records, write.producer, lambda error: self._appended(shard, pending, error))
         except KafkaError as error:
-            self._appended(shard, pending, error)
+            pending.fail(as_coordinator_error(error))
+            return answer
+        shard.waiting.append(pending)
+        self._replay(shard, write)
         return answer
+
+    def _replay(self, shard: Shard[M], write: Write[Any]) -> None:
+        context = RecordContext(NOT_IN_THE_LOG_YET, NOT_IN_THE_LOG_YET, write.producer)
+        try:
+            for record in write.records:
+                shard.machine.replay(record, context)
+        except BaseException:
+            # Nobody knows how much of it has been done.
+            self._discard(shard)
+            raise
 
     def _appended(self, shard: Shard[Any], pending: PendingAnswer, error: KafkaError | None) -> None:
         if shard.is_over:
@@ -216,11 +240,14 @@ class CoordinatorRuntime(Generic[M]):
             pending.is_committed = True
             self._answer(shard)
             return
-        for reply in pending.replies:
-            reply.deferred.fail(as_coordinator_error(error))
-        pending.replies = ()
-        self.end(shard.partition)
-        self._lost(shard.partition)
+        pending.fail(as_coordinator_error(error))
+        self._discard(shard)
+
+    def _discard(self, shard: Shard[Any]) -> None:
+        """What was replayed may not be in the log."""
+        if not shard.is_over:
+            self.end(shard.partition)
+            self._lost(shard.partition)
 
     def _answer(self, shard: Shard[Any]) -> None:
         while shard.waiting and shard.waiting[0].is_committed:

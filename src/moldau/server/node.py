@@ -39,6 +39,7 @@ from moldau.server.controller import Controller
 from moldau.server.coordination.groups import forget_deleted_topics, group_service
 from moldau.server.coordination.loop_timers import LoopTimers
 from moldau.server.coordination.markers import MarkerWriter
+from moldau.server.coordination.service import CoordinatorService
 from moldau.server.coordination.transactions import TransactionCoordinator
 from moldau.server.dispatch import Dispatcher
 from moldau.server.duties import begin_duties, begin_transaction_duties
@@ -92,6 +93,7 @@ class BrokerNode:
         self._executor = ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="blocking")
         self.metrics = Metrics()
         self.upkeep = Upkeep()
+        self._coordinators: tuple[CoordinatorService[Any], ...] = ()
 
     @property
     def config(self) -> BrokerConfig:
@@ -227,12 +229,14 @@ class BrokerNode:
             self.appends,
             self.run_blocking,
             lambda: self.config,
+            lambda: self.images.image,
             self._loop.time,
             wall_ms,
             ProducerIds(self.controller),
             markers,
         )
-        for service in (self.groups, self.transactions.service):
+        self._coordinators = (self.groups, self.transactions.service)
+        for service in self._coordinators:
             service.load(self.images.image)
             self.images.subscribe(service.apply)
         self.images.subscribe(lambda old, new, delta: forget_deleted_topics(self.groups, delta))
@@ -259,6 +263,8 @@ class BrokerNode:
 
     def _directory_failed(self, path: str, lost: Collection[TopicPartition], error: Exception) -> None:
         self.partitions.take_offline(lost)
+        for service in self._coordinators:
+            service.logs_lost()
 
     def fail(self, reason: str) -> None:
         """Ends the process in order, with an exit code that says that it did not want to."""

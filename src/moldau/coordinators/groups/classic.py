@@ -47,7 +47,7 @@ class ClassicGroups:
         group.pending_syncs.discard(member.member_id)
         if group.state is GroupState.STABLE:
             self.rebalances.sessions.expect(group, member, now)
-            return Write(synced(group, member))
+            return Write(synced(group, member.assignment))
         return self._sync_when_assigned(group, member, request, now)
 
     def _sync_when_assigned(
@@ -59,14 +59,11 @@ class ClassicGroups:
         member.sync = answer
         if member.member_id == group.leader:
             given = {each.member_id: bytes(each.assignment) for each in request.assignments}
-            group.change_to(GroupState.STABLE, turn.now_ms)
-            for each in group.members.values():
-                each.assignment = given.get(each.member_id, b"")
-            turn.records.append(group_record(group))
+            turn.records.append(group_record(group, given, turn.now_ms))
             for each in group.members.values():
                 waiting, each.sync = each.sync, None
                 if waiting is not None:
-                    turn.answer(waiting, synced(group, each))
+                    turn.answer(waiting, synced(group, given.get(each.member_id, b"")))
                     self.rebalances.sessions.expect(group, each, now)
         return turn.write(answer)
 
@@ -118,15 +115,17 @@ class ClassicGroups:
     # --- Machine ---
 
     def replay(self, record: StateRecord, context: RecordContext) -> None:
-        """A GroupMetadata record. It is a copy of what the group was when it was written: a group that lives here is
-        ahead of it already."""
+        """A GroupMetadata record: a copy of the whole group. A group that lives here knows all of it but the assignment
+        of its generation."""
         group_id = decode_key(GroupMetadataKey, record.key).group
         value = decode_value(GroupMetadataValue, record.value)
         known = self._tables.groups.get(group_id)
         if value is None:
             if isinstance(known, ClassicGroup):
                 del self._tables.groups[group_id]
-        elif context.offset != NOT_IN_THE_LOG_YET or known is None:
+        elif context.offset == NOT_IN_THE_LOG_YET and isinstance(known, ClassicGroup):
+            known.settle(value)
+        else:
             self._tables.groups[group_id] = restored(group_id, value)
 
     def loaded(self, now: float) -> None:
@@ -153,8 +152,8 @@ class ClassicGroups:
         return [group for group in self._tables.groups.values() if isinstance(group, ClassicGroup)]
 
 
-def synced(group: ClassicGroup, member: Member) -> SyncGroupResponse:
-    return SyncGroupResponse(protocol_type=group.kind, protocol_name=group.protocol, assignment=member.assignment)
+def synced(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
+    return SyncGroupResponse(protocol_type=group.kind, protocol_name=group.protocol, assignment=assignment)
 
 
 def restored(group_id: str, value: GroupMetadataValue) -> ClassicGroup:

@@ -17,6 +17,7 @@ from moldau.coordinators.deferred import Deferred
 from moldau.coordinators.groups.classic_member import Member, Protocol
 from moldau.coordinators.groups.classic_records import group_tombstone
 from moldau.coordinators.groups.classic_subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from moldau.coordinators.groups.records import GroupMetadataValue
 from moldau.coordinators.groups.tables import CommittedPartition, GroupType
 from moldau.coordinators.machine import StateRecord
 from moldau.types.errors import ErrorCode, KafkaError
@@ -276,6 +277,13 @@ class ClassicGroup:
             self.protocol = None
             self.change_to(GroupState.EMPTY, now_ms)
         self.read_subscriptions()
+
+    def settle(self, written: GroupMetadataValue) -> None:
+        """The generation has its assignment."""
+        for each in written.members:
+            self.members[each.member_id].assignment = bytes(each.assignment)
+        if written.members and self.state is not GroupState.STABLE:
+            self.change_to(GroupState.STABLE, written.current_state_timestamp)
 
     def read_subscriptions(self) -> None:
         if not self.consumes:

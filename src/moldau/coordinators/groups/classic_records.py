@@ -4,6 +4,7 @@ member is replaced, and when the group is new or left by all.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from moldau.coordinators.groups.records import GroupMetadataKey, GroupMetadataValue, MemberMetadata, RecordKind
@@ -16,13 +17,18 @@ if TYPE_CHECKING:
 VALUE_VERSION = 3
 
 
-def group_record(group: ClassicGroup) -> StateRecord:
+def group_record(
+    group: ClassicGroup, assignments: Mapping[str, bytes] | None = None, since_ms: int | None = None
+) -> StateRecord:
+    """The group as it is; or as it will be, stable since then with these assignments by member id."""
+    if assignments is None:
+        assignments = {member.member_id: member.assignment for member in group.members.values()}
     value = GroupMetadataValue(
         protocol_type=group.protocol_type,
         generation=group.generation,
         protocol=group.protocol,
         leader=group.leader,
-        current_state_timestamp=group.since_ms,
+        current_state_timestamp=group.since_ms if since_ms is None else since_ms,
         members=[
             MemberMetadata(
                 member_id=member.member_id,
@@ -32,7 +38,7 @@ def group_record(group: ClassicGroup) -> StateRecord:
                 rebalance_timeout=member.rebalance_timeout_ms,
                 session_timeout=member.session_timeout_ms,
                 subscription=member.metadata_of(group.protocol),
-                assignment=member.assignment,
+                assignment=assignments.get(member.member_id, b""),
             )
             for member in group.members.values()
         ],

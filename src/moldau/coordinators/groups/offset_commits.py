@@ -165,14 +165,9 @@ class OffsetCommits:
         if fetch.require_stable and offsets.is_pending(fetch.group_id, wanted.topic, index):
             return FetchedOffset(index, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
         found = offsets.get(fetch.group_id, wanted.topic, index)
-        if found is None or is_of_another_topic(found, wanted.topic_id):
+        if found is None or found.is_of_another_topic(wanted.topic_id):
             return FetchedOffset(index)
         return FetchedOffset(index, found.offset, found.leader_epoch, found.metadata)
-
-
-def is_of_another_topic(offset: CommittedOffset, topic_id: UUID) -> bool:
-    """The name was used before by a topic that was deleted."""
-    return ZERO_TOPIC_ID not in (offset.topic_id, topic_id) and offset.topic_id != topic_id
 
 
 def java_length(text: str) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
+from uuid import UUID
 
 from moldau.coordinators.groups.offsets import CommittedOffset, offset_tombstone
 from moldau.coordinators.groups.tables import Group, GroupTables
@@ -12,12 +14,14 @@ from moldau.types.ids import NO_TIMESTAMP, TopicPartition
 
 #: So many offsets are looked at in one turn of the loop: some milliseconds.
 OFFSETS_PER_LOOK = 2000
+#: A time that has passed: in the next turn of the loop.
+SOON = 0.0
 
 
 class OffsetRemoval:
     def __init__(self, tables: GroupTables) -> None:
         self._tables = tables
-        self.deleted_while_loading: set[str] = set()
+        self.deleted_while_loading: dict[str, UUID] = {}
 
     def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> Write[list[ErrorCode]]:
         """OffsetDelete: one code for each partition, in their order."""
@@ -56,29 +60,24 @@ class OffsetRemoval:
 
     # --- topics that are gone ---
 
-    def topics_deleted(self, topics: Collection[str]) -> Write[None]:
-        offsets = self._tables.offsets
-        records = [
+    def topics_deleted(self, topics: Mapping[str, UUID]) -> Write[None]:
+        """Removes some of their offsets; whatever is left is removed by a timer, a batch at a time."""
+        gone = (
             offset_tombstone(group_id, topic, index)
-            for group_id, by_topic in offsets.committed.items()
-            for topic in topics
-            for index in by_topic.get(topic, ())
-        ]
-        for groups in offsets.pending.values():
-            for group_id, pending in groups.items():
-                records += [
-                    offset_tombstone(group_id, *partition)
-                    for partition in pending
-                    if partition.topic in topics and offsets.get(group_id, *partition) is None
-                ]
+            for topic, topic_id in topics.items()
+            for group_id, index in self._tables.offsets.of_topic(topic, topic_id)
+        )
+        records = list(islice(gone, OFFSETS_PER_LOOK))
+        if len(records) == OFFSETS_PER_LOOK:
+            name = ("deleted topics", frozenset(topics.values()))
+            self._tables.timers.set(name, SOON, lambda _: self.topics_deleted(topics))
         return Write(None, records)
 
     # --- age ---
 
     def loaded(self, now: float) -> None:
         if self.deleted_while_loading:
-            topics = frozenset(self.deleted_while_loading)
-            self._tables.timers.set("deleted topics", now, lambda _: self.topics_deleted(topics))
+            self._tables.timers.set("deleted topics", now, lambda _: self.topics_deleted(self.deleted_while_loading))
         self._watch(now)
 
     def _watch(self, now: float) -> None:
@@ -101,14 +100,15 @@ class OffsetRemoval:
                 records += expired
                 seen += looked_at + 1
             if seen >= OFFSETS_PER_LOOK:
-                self._look_again(now, rest)
+                has_more = len(records) >= OFFSETS_PER_LOOK
+                self._look_again(now, chain([group_id], rest) if has_more else rest)
                 return Write(None, records)
         self._watch(now)
         return Write(None, records)
 
     def _expired_of(self, group: Group) -> tuple[int, list[StateRecord]]:
-        """How many offsets were looked at, and what removes the expired ones; with the last offset goes the group, if
-        it is empty."""
+        """How many offsets were looked at, and what removes the expired ones, or some of them if they are many; with
+        the last offset goes the group, if it is empty."""
         pending = self._tables.offsets.pending_of(group.group_id)
         now_ms = self._tables.wall_ms()
         looked_at = 0
@@ -117,6 +117,8 @@ class OffsetRemoval:
             looked_at += 1
             if partition not in pending and self._is_expired(group, partition.topic, offset, now_ms):
                 records.append(offset_tombstone(group.group_id, *partition))
+                if len(records) == OFFSETS_PER_LOOK:
+                    return looked_at, records
         if len(records) == looked_at and not pending and group.is_empty:
             records += group.tombstones()
         return looked_at, records

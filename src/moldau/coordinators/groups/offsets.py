@@ -25,6 +25,10 @@ class CommittedOffset:
     expire_timestamp: int = NO_TIMESTAMP
     topic_id: UUID = ZERO_TOPIC_ID
 
+    def is_of_another_topic(self, topic_id: UUID) -> bool:
+        """The name was used before by a topic that was deleted. An id that is not known fits all."""
+        return ZERO_TOPIC_ID not in (self.topic_id, topic_id) and self.topic_id != topic_id
+
 
 @dataclass(slots=True)
 class PendingOffset:
@@ -47,6 +51,8 @@ class OffsetTable:
         """By group."""
         self.pending: dict[int, PendingOffsets] = {}
         """By producer id: they count when the producer's transaction is committed."""
+        self.readers: dict[str, set[str]] = {}
+        """The groups that have offsets of a topic, and perhaps some that had."""
         self._order = 0
         #: One object for equal ids: there may be a million offsets and only a few topics.
         self._topic_ids: dict[UUID, UUID] = {}
@@ -66,6 +72,18 @@ class OffsetTable:
 
     def pending_of(self, group: str) -> set[TopicPartition]:
         return {partition for groups in self.pending.values() for partition in groups.get(group, ())}
+
+    def of_topic(self, topic: str, topic_id: UUID) -> Iterator[tuple[str, int]]:
+        """Group and partition of each offset of this very topic, pending ones included."""
+        for group in self.readers.get(topic, ()):
+            found = self.committed.get(group, {}).get(topic, {})
+            partitions = {index for index, offset in found.items() if not offset.is_of_another_topic(topic_id)}
+            for groups in self.pending.values():
+                for partition, pending in groups.get(group, {}).items():
+                    if partition.topic == topic and not pending.offset.is_of_another_topic(topic_id):
+                        partitions.add(partition.partition)
+            for index in sorted(partitions):
+                yield group, index
 
     def groups(self) -> set[str]:
         """Whoever has an offset, pending ones included."""
@@ -97,6 +115,7 @@ class OffsetTable:
             groups = self.pending.setdefault(producer.producer_id, {})
             partition = TopicPartition(key.topic, key.partition)
             groups.setdefault(key.group, {})[partition] = PendingOffset(offset, self._order)
+            self.readers.setdefault(key.topic, set()).add(key.group)
         return key.group
 
     def replay_end_of_transaction(self, producer_id: int, is_committed: bool) -> None:
@@ -110,7 +129,14 @@ class OffsetTable:
                     self._overtake(group, partition, pending.order)
 
     def _commit(self, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
-        self.committed.setdefault(group, {}).setdefault(topic, {})[partition] = offset
+        topics = self.committed.get(group)
+        if topics is None:
+            topics = self.committed[group] = {}
+        partitions = topics.get(topic)
+        if partitions is None:
+            partitions = topics[topic] = {}
+            self.readers.setdefault(topic, set()).add(group)
+        partitions[partition] = offset
 
     def _overtake(self, group: str, partition: TopicPartition, order: int | None = None) -> None:
         """Of several commits of a partition the last written counts, also if its transaction ends first."""
@@ -126,6 +152,8 @@ class OffsetTable:
         partitions = topics.get(topic, {})
         if partitions.pop(partition, None) is not None and not partitions:
             del topics[topic]
+            if not self.pending:
+                self.readers[topic].discard(group)
             if not topics:
                 del self.committed[group]
 

@@ -43,10 +43,10 @@ def group_service(
 
 def forget_deleted_topics(groups: CoordinatorService[GroupMachine], delta: ImageDelta) -> None:
     """Offsets of topics that are gone go, too."""
-    names = frozenset(topic.name for topic in delta.deleted)
-    if not names:
+    topics = {topic.name: topic.id for topic in delta.deleted}
+    if not topics:
         return
     for shard in groups.runtime.shards():
-        groups.runtime.write(shard.partition, lambda machine, now: machine.removal.topics_deleted(names))
+        groups.runtime.write(shard.partition, lambda machine, now: machine.removal.topics_deleted(topics))
     for shard in groups.runtime.loading_shards():
-        shard.machine.removal.deleted_while_loading.update(names)
+        shard.machine.removal.deleted_while_loading.update(topics)

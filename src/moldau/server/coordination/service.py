@@ -56,6 +56,13 @@ class CoordinatorService(Generic[M]):
         if old.topics.get(self.topic) is not new.topics.get(self.topic):
             self._follow(new)
 
+    def logs_lost(self) -> None:
+        """A log folder failed: what was in it has no coordinator here any more."""
+        for index in tuple(self._epochs):
+            partition = self._partitions.find(self.topic, index)
+            if partition is None or partition.log is None:
+                self._resign(index)
+
     def shard_of(self, key: str) -> int:
         """The partition that a group or transactional id belongs to. Raises NOT_COORDINATOR before the topic exists."""
         if self._count == 0:
@@ -93,13 +100,16 @@ class CoordinatorService(Generic[M]):
         self._epochs[index] = partition.leader_epoch
         shard_log = PartitionShardLog(partition, self._appends, self._wall_ms)
         shard = self.runtime.begin(index, partition.leader_epoch, shard_log)
-        if partition.high_watermark == partition.leader_log().log_start_offset:
+        partition_log = partition.leader_log()
+        if partition_log.staged_end_offset == partition_log.log_start_offset:
             self.runtime.loaded(shard)
             return
 
         async def load() -> None:
             try:
                 await load_shard(self.runtime, shard, partition, self._run_blocking)
+            except KafkaError as error:
+                log.info("%s-%d is not loaded: %s", self.topic, index, error)
             except Exception:
                 log.exception("%s-%d cannot be loaded: its groups or transactions stay unavailable", self.topic, index)
 

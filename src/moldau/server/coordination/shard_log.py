@@ -76,19 +76,36 @@ class ShardAppend:
 async def load_shard(
     runtime: CoordinatorRuntime[Any], shard: Shard[Any], partition: Partition, run_blocking: RunBlocking
 ) -> None:
-    """Replays the log from its start to the high watermark. Gives up quietly if the shard's life ends meanwhile."""
-    log = partition.leader_log()
-    offset = log.log_start_offset
-    while offset < partition.high_watermark:
-        piece = log.read(offset, LOAD_SLICE_BYTES, partition.high_watermark)
-        data = await read_slice(piece, run_blocking)
+    """Replays the log from its start to its end, as far as it is committed; what an earlier life of the shard has on
+    its way into the log is waited for. Gives up quietly if the shard's life ends meanwhile."""
+    offset = partition.leader_log().log_start_offset
+    while offset < partition.leader_log().staged_end_offset:
+        if offset >= partition.high_watermark:
+            await high_watermark_reaches(partition, offset + 1)
+        else:
+            piece = partition.leader_log().read(offset, LOAD_SLICE_BYTES, partition.high_watermark)
+            data = await read_slice(piece, run_blocking)
+            if shard.is_over:
+                return
+            for batch in iter_batches(data):
+                replay_batch(shard, batch, offset)
+            offset = piece.next_offset
+            await asyncio.sleep(0)
         if shard.is_over:
             return
-        for batch in iter_batches(data):
-            replay_batch(shard, batch, offset)
-        offset = piece.next_offset
-        await asyncio.sleep(0)
     runtime.loaded(shard)
+
+
+async def high_watermark_reaches(partition: Partition, offset: int) -> None:
+    """Returns when it does, and also when it never will: the partition is lost."""
+    moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def wake() -> None:
+        if not moved.done():
+            moved.set_result(None)
+
+    partition.produce_waits.add(offset, wake)
+    await moved
 
 
 async def read_slice(piece: LogSlice, run_blocking: RunBlocking) -> bytes:
