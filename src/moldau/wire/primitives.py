@@ -31,6 +31,9 @@ class EncodeError(ValueError):
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    value = buffer[position]
+    if value < 0x80:
+        return value, position + 1
     value = shift = 0
     for _ in range(MAX_UVARINT_BYTES):
         byte = buffer[position]
