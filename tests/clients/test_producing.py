@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.clients.conftest import StartBroker
 from tests.support.admin import create_topic, error_code, log_range
-from tests.support.clients import A_DAY_AGO_MS, CLIENTS, CODECS, Confluent, Message
+from tests.support.clients import A_DAY_AGO_MS, CLIENTS, CODECS, Confluent, Message, send
 from tests.support.process import resident_bytes
 from tests.support.segments import partition_folder, stored_batches
 from tests.support.waiting import wait_until
@@ -246,12 +246,7 @@ def test_memory_stays_flat_while_the_log_grows(own_broker: StartBroker, topic: s
 
     def write(megabytes: int) -> int:
         for _ in range(megabytes * 100):
-            while True:
-                try:
-                    producer.produce(topic, b"x" * 10_000)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
+            send(producer, topic, b"x" * 10_000)
         assert producer.flush(60) == 0
         return resident_bytes(broker.pid)
 

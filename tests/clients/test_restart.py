@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from tests.clients.conftest import StartBroker
 from tests.peers.choice import new_broker
 from tests.support.admin import SECONDS, admin_client, configs_of, create_topic, delete_records, log_range, topic_names
-from tests.support.clients import CODECS, Confluent, Message
+from tests.support.clients import CODECS, Confluent, Message, send
 from tests.support.process import BrokerFailed, BrokerProcess
 from tests.support.raw import FETCH, RawConnection, api_versions, fetch_body, request
 from tests.support.segments import partition_folder, stored_batches
@@ -137,9 +137,8 @@ def test_a_stop_under_load_loses_nothing(own_broker: StartBroker) -> None:
     )
     sent = 0
     while broker.running:
-        producer.produce("drained", b"%d" % sent, on_delivery=report)
+        send(producer, "drained", b"%d" % sent, on_delivery=report)
         sent += 1
-        producer.poll(0)
         if len(delivered) > 5000:
             broker.process.send_signal(signal.SIGTERM)
             broker.process.wait(60)

@@ -27,6 +27,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.peers.choice import PEER, PEERS, new_broker
 from tests.support.admin import admin_client, create_topic, log_range
+from tests.support.clients import send
 from tests.support.process import BrokerProcess, free_port
 from tests.support.segments import checked_batches, partition_folder
 from tests.support.waiting import wait_until
@@ -122,15 +123,8 @@ class Writer(threading.Thread):
         number = self.sent[place]
         self.sent[place] += 1
         value = self._random.randbytes(self._random.choice((0, 10, 100, 100, 1000, 5000)))
-        while True:
-            try:
-                self._producer.produce(
-                    place[0], value, f"{self.name} {number}", partition=place[1], on_delivery=self._on_delivery
-                )
-                self._producer.poll(0)
-                return
-            except BufferError:
-                self._producer.poll(0.05)
+        key = f"{self.name} {number}"
+        send(self._producer, place[0], value, key=key, partition=place[1], on_delivery=self._on_delivery)
 
 
 class Tail(threading.Thread):

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import aiokafka
 import confluent_kafka
@@ -41,6 +41,17 @@ class Message:
 class Received(Message):
     partition: int = 0
     offset: int = -1
+
+
+def send(producer: confluent_kafka.Producer, topic: str, value: bytes, **more: Any) -> None:
+    """Hands a message over, and waits for room where the producer's queue is full."""
+    while True:
+        try:
+            producer.produce(topic, value, **more)
+            producer.poll(0)
+            return
+        except BufferError:
+            producer.poll(0.1)
 
 
 class Client(Protocol):
