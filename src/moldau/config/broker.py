@@ -52,6 +52,8 @@ class BrokerConfig:
     log_dirs: tuple[str, ...]
     max_connections_per_ip_overrides: Mapping[str, int]
 
+    add_partitions_to_txn_retry_backoff_max_ms: int
+    add_partitions_to_txn_retry_backoff_ms: int
     auto_create_topics_enable: bool
     broker_rack: str | None
     connections_max_idle_ms: int

@@ -78,13 +78,16 @@ class ProducerChange(NamedTuple):
 
 
 class ProducerStates:
-    __slots__ = ("_entries", "_ongoing", "_staged", "_topic_partition", "_unreplicated", "end_offset", "expiry_ms")
+    __slots__ = (
+        "_awaited", "_entries", "_ongoing", "_staged", "_topic_partition", "_unreplicated", "end_offset", "expiry_ms",
+    )  # fmt: skip
 
     def __init__(self, topic_partition: TopicPartition, expiry_ms: int) -> None:
         self._topic_partition = topic_partition
         self.expiry_ms = expiry_ms  # may change at any time
         self._entries: dict[int, ProducerEntry] = {}
         self._staged: dict[int, ProducerEntry] = {}
+        self._awaited: dict[int, int] = {}  # producer id → lowest sequence that it has tried to begin with
         self._ongoing: dict[int, int] = {}  # first offset → producer id, ascending
         self._unreplicated: dict[int, int] = {}  # first offset → offset of the marker
         self.end_offset = 0
@@ -180,9 +183,16 @@ class ProducerStates:
             )
 
     def _check_sequence(self, producer_id: int, entry: ProducerEntry, epoch: int, sequence: int, offset: int) -> None:
-        if entry.epoch == NO_EPOCH:
-            return  # nothing is known of it, perhaps its records have been deleted: any sequence may be next
         where = f"producer {producer_id} at offset {offset} in partition {self._topic_partition}"
+        if entry.epoch == NO_EPOCH:
+            # Nothing is known of it, perhaps its records have been deleted: any sequence may be next.
+            if sequence > self._awaited.get(producer_id, sequence):
+                raise RefusedBatchError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Out of order sequence number for {where}: {sequence} (incoming seq. number), "
+                    f"{self._awaited[producer_id]} (earliest seen sequence)",
+                )
+            return
         if epoch != entry.epoch:
             if sequence != 0:
                 raise RefusedBatchError(
@@ -203,6 +213,8 @@ class ProducerStates:
         """The batch is written. A completed transaction is returned so that an abort reaches the transaction index."""
         producer_id, entry, started_at, completed = change
         self._entries[producer_id] = entry
+        if self._awaited:
+            self._awaited.pop(producer_id, None)
         if started_at >= 0:
             self._ongoing[started_at] = producer_id
         if completed is not None:
@@ -240,9 +252,35 @@ class ProducerStates:
         if self._unreplicated:
             self._unreplicated = {first: last for first, last in self._unreplicated.items() if last >= high_watermark}
 
-    def has_ongoing_txn(self, producer_id: int) -> bool:
-        entry = self._staged.get(producer_id) or self._entries.get(producer_id)
-        return entry is not None and entry.txn_first_offset >= 0
+    def has_ongoing_txn(self, producer_id: int, epoch: int) -> bool:
+        """Whether a transaction of this very epoch is open, staged batches included."""
+        entry = self.latest(producer_id)
+        return entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch
+
+    def latest(self, producer_id: int) -> ProducerEntry | None:
+        """As the next batch is checked against: staged batches included. Every batch and every marker makes a new
+        entry.
+        """
+        return self._staged.get(producer_id) or self._entries.get(producer_id)
+
+    def await_first(self, producer_id: int, sequence: int) -> None:
+        """A new producer's batch has to be verified before it is taken. If that fails for now and a later batch is
+        faster, the later one may not be the first.
+        """
+        if self.latest(producer_id) is None and sequence >= 0:
+            self._awaited[producer_id] = min(sequence, self._awaited.get(producer_id, sequence))
+
+    def check_marker_epoch(self, producer_id: int, epoch: int) -> None:
+        """Where each transaction has an epoch of its own, the marker that ends it carries a later one than its records.
+        Only a repeated marker, which ends nothing, may find its own epoch.
+        """
+        entry = self.latest(producer_id)
+        if entry is not None and entry.txn_first_offset >= 0 and epoch <= entry.epoch:
+            raise RefusedBatchError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch {epoch} of a marker of producer {producer_id} in {self._topic_partition} is not above the "
+                f"epoch {entry.epoch} of the records",
+            )
 
     # -- state --------------------------------------------------------------------------------------------------------
 
@@ -265,6 +303,7 @@ class ProducerStates:
     def clear(self, end_offset: int) -> None:
         self._entries.clear()
         self._staged.clear()
+        self._awaited.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
         self.end_offset = end_offset
@@ -277,6 +316,7 @@ class ProducerStates:
         expired = [pid for pid, entry in self._entries.items() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._entries[producer_id]
+        self._awaited.clear()
 
     def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
         return entry.txn_first_offset < 0 and now_ms - entry.last_timestamp >= self.expiry_ms

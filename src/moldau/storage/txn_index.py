@@ -11,6 +11,7 @@ The file exists only if there is an entry.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from struct import Struct
 from typing import NamedTuple
 
@@ -56,8 +57,11 @@ class TxnIndex:
     def overlapping(self, start: int, end: int) -> tuple[list[AbortedTxn], bool]:
         """Aborted transactions with records in [start, end); and whether later segments can hold no more of them."""
         found: list[AbortedTxn] = []
-        for aborted in self.entries:
-            if aborted.last_offset >= start and aborted.first_offset < end:
+        entries = self.entries
+        first = bisect_left(entries, start, key=lambda entry: entry.last_offset)
+        for position in range(first, len(entries)):
+            aborted = entries[position]
+            if aborted.first_offset < end:
                 found.append(aborted)
             if aborted.last_stable_offset >= end:
                 return found, True

@@ -250,7 +250,7 @@ def test_a_transaction_may_not_be_mixed_with_plain_batches(new_log):
     assert refused(log, 1) is ErrorCode.INVALID_TXN_STATE
     end_txn(log, commit=True)
     assert produce(log, 1) == 2
-    assert not log.producers.has_ongoing_txn(7)
+    assert not log.producers.has_ongoing_txn(7, 0)
 
 
 def test_an_old_coordinator_is_fenced(new_log):
@@ -275,7 +275,7 @@ def test_a_failed_commit_leaves_the_transaction_as_it_was(new_log):
     stage(log, bytearray(marker), origin=Origin.COORDINATOR)
     assert log.producers.first_undecided_offset() == 0
     log.discard_staged()
-    assert log.producers.has_ongoing_txn(7) and produce(log, 1, transactional=True) == 1
+    assert log.producers.has_ongoing_txn(7, 0) and produce(log, 1, transactional=True) == 1
 
 
 # -- snapshots --------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def test_it_is_read_and_left_as_kafka_would_leave_it(tmp_path, missing):
     ):
         assert values[offset].startswith(tag + b" value 0")
     assert log.aborted_transactions(0, 48) == [(1, 33, 37, 38), (1, 40, 42, 38)]
-    assert log.last_stable_offset(48) == 46 and log.producers.has_ongoing_txn(2)
+    assert log.last_stable_offset(48) == 46 and log.producers.has_ongoing_txn(2, 0)
     assert {producer: entry.last_sequence for producer, entry in log.producers.items()} == {0: 8, 1: 8, 2: 5}
     assert log.offset_for_timestamp(1794800130001)[:2] == (30, 1794800130001)
     log.close(clean=True)

@@ -8,16 +8,25 @@ touched; when all are there the end is written (COMPLETE_…). What was prepared
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from moldau.coordinators.machine import ProducerStamp, RecordContext, StateRecord, Timers, Write
-from moldau.coordinators.transactions.records import read_record, tombstone, transaction_record
-from moldau.coordinators.transactions.state import Transaction, TransactionStatus
+from moldau.coordinators.record_codec import kind_of
+from moldau.coordinators.transactions.records import KIND, read_record, tombstone, transaction_record
+from moldau.coordinators.transactions.state import (
+    EPOCH_PER_TRANSACTION,
+    LAST_USABLE_EPOCH,
+    Transaction,
+    TransactionStatus,
+)
 from moldau.types.errors import ErrorCode, KafkaError
-from moldau.types.ids import NO_PRODUCER_ID, TopicPartition
+from moldau.types.ids import TopicPartition
 
 Status = TransactionStatus
+
+#: Tombstones of one batch: far below the limit of a batch's size.
+EXPIRED_AT_ONCE = 1000
 
 
 class ProducerIdentity(NamedTuple):
@@ -35,6 +44,8 @@ class Markers:
     coordinator_epoch: int
     commit: bool
     partitions: frozenset[TopicPartition]
+    transaction_version: int = 0
+    """From 2 on the epoch is one that no record of the transaction has."""
 
 
 class MarkerSender:
@@ -48,6 +59,8 @@ class MarkerSender:
 class TransactionSettings:
     max_timeout_ms: int
     id_expiration_ms: int
+    transaction_version: int
+    """The cluster's finalized level of the feature."""
 
 
 class TransactionMachine:
@@ -65,22 +78,21 @@ class TransactionMachine:
         self._settings = settings
         self.coordinator_epoch = coordinator_epoch
         self.transactions: dict[str, Transaction] = {}
-        #: Ids whose fate is being written or whose markers are under way: nothing else may happen to them.
-        self._ending: set[str] = set()
+        #: By id, the epoch that was replaced by the present one at its owner's request: the owner may not have heard of
+        #: it and ask again. Not stored: after a restart such a request is fenced.
+        self._replaced_epochs: dict[str, int] = {}
 
     # --- durable state ---
 
     def replay(self, record: StateRecord, context: RecordContext) -> None:
+        if kind_of(record.key) != KIND:
+            return  # of a later release
         transactional_id, transaction = read_record(record)
         if transaction is None:
             self.transactions.pop(transactional_id, None)
-            return
-        known = self.transactions.get(transactional_id)
-        if known is not None and known.producer_id == transaction.producer_id:
-            # The epoch before this one is not in the record.
-            moved = transaction.producer_epoch == known.producer_epoch + 1
-            transaction = replace(transaction, last_epoch=known.producer_epoch if moved else known.last_epoch)
-        self.transactions[transactional_id] = transaction
+            self._replaced_epochs.pop(transactional_id, None)
+        else:
+            self.transactions[transactional_id] = transaction
 
     def replay_end_of_transaction(self, producer: ProducerStamp, committed: bool) -> None:
         """This topic holds no transactional batches."""
@@ -91,11 +103,16 @@ class TransactionMachine:
                 self._send_markers(transaction)
 
     def unloaded(self) -> None:
-        self._ending.clear()
+        """Nobody waits inside the machine."""
+
+    def _record(self, transaction: Transaction) -> StateRecord:
+        return transaction_record(transaction, self._settings().transaction_version)
 
     # --- looking ---
 
     def get(self, transactional_id: str) -> Transaction:
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
         found = self.transactions.get(transactional_id)
         if found is None:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -132,24 +149,37 @@ class TransactionMachine:
         now_ms = self._wall_ms()
         known = self.transactions.get(transactional_id)
         if known is None:
-            new = Transaction(transactional_id, spare_producer_id, 0, timeout_ms, last_update_ms=now_ms)
-            return Write(ProducerIdentity(spare_producer_id, 0), [transaction_record(new)])
-        if expected is not None and not may_begin_anew(known, expected):
+            return self._begin(Transaction.new(transactional_id, spare_producer_id, timeout_ms, now_ms))
+        if expected is not None and not may_be_owner(known, expected):
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
-        if transactional_id in self._ending or known.status.is_prepared:
+        if known.status.is_prepared:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if known.status is Status.ONGOING:
-            return self._fence(known, now_ms)
-        if expected is not None and expected != ProducerIdentity(known.producer_id, known.producer_epoch):
-            again = known.with_same_epoch(timeout_ms, now_ms)
-            return Write(ProducerIdentity(again.producer_id, again.producer_epoch), [transaction_record(again)])
-        new = known.with_new_epoch(timeout_ms, now_ms, spare_producer_id)
-        return Write(ProducerIdentity(new.producer_id, new.producer_epoch), [transaction_record(new)])
+            write = self._abort_without_owner(known, now_ms)
+            return Write(KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS), write.records, then=write.then)
+        producer_id, epoch = self._next_identity(known, expected, spare_producer_id)
+        return self._begin(known.reopened(producer_id, epoch, timeout_ms, now_ms))
 
-    def _fence(self, known: Transaction, now_ms: int) -> Write[ProducerIdentity]:
-        """Aborts the open transaction under an epoch that nobody has."""
-        _, write = self._prepare(known.fenced(), False, now_ms, min(known.version, 1), NO_PRODUCER_ID)
-        return Write(KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS), write.records, then=write.then)
+    def _begin(self, begun: Transaction) -> Write[ProducerIdentity]:
+        return Write(ProducerIdentity(begun.producer_id, begun.producer_epoch), [self._record(begun)])
+
+    def _next_identity(
+        self, known: Transaction, expected: ProducerIdentity | None, spare_producer_id: int
+    ) -> ProducerIdentity:
+        transactional_id = known.transactional_id
+        if expected is not None and expected.producer_epoch != known.producer_epoch:
+            if expected.producer_epoch != self._replaced_epochs.get(transactional_id):
+                raise KafkaError(ErrorCode.PRODUCER_FENCED)
+            # It asks again, not having heard the answer.
+            return ProducerIdentity(known.producer_id, known.producer_epoch)
+        if expected is None:
+            # Somebody else may have taken over: the owner before it has no second chance.
+            self._replaced_epochs.pop(transactional_id, None)
+        else:
+            self._replaced_epochs[transactional_id] = known.producer_epoch
+        if known.has_spent_epochs:
+            return ProducerIdentity(spare_producer_id, 0)
+        return ProducerIdentity(known.producer_id, known.producer_epoch + 1)
 
     # --- going on ---
 
@@ -157,20 +187,19 @@ class TransactionMachine:
         self, transactional_id: str, producer: ProducerIdentity, partitions: Collection[TopicPartition], version: int
     ) -> Write[None]:
         transaction = self._owned(transactional_id, producer)
-        if transactional_id in self._ending or transaction.status.is_prepared:
+        if transaction.status.is_prepared:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if transaction.status is Status.ONGOING and transaction.partitions.issuperset(partitions):
             return Write(None)
-        return Write(
-            None, [transaction_record(transaction.with_partitions(frozenset(partitions), self._wall_ms(), version))]
-        )
+        extended = transaction.with_partitions(frozenset(partitions), self._wall_ms(), version)
+        return Write(None, [self._record(extended)])
 
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdentity, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
         """Whether a transaction really covers what a producer is about to write: late writes must not hang it."""
         transaction = self._owned(transactional_id, producer)
-        if transactional_id in self._ending or transaction.status.is_prepared:
+        if transaction.status.is_prepared:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         covered = transaction.partitions if transaction.status is Status.ONGOING else frozenset()
         return {
@@ -184,49 +213,48 @@ class TransactionMachine:
         self, transactional_id: str, producer: ProducerIdentity, commit: bool, version: int, spare_producer_id: int
     ) -> Write[ProducerIdentity]:
         """Decides the transaction. With version 2 the answer holds the epoch (or id) for the next one."""
-        transaction = self.get(transactional_id)
-        if version >= 2 and is_repeated_end(transaction, producer, commit):
-            if transaction.status.is_prepared:
-                raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-            return Write(ProducerIdentity(transaction.producer_id, transaction.producer_epoch))
-        transaction = self._owned(transactional_id, producer)
-        if transactional_id in self._ending:
+        if version < EPOCH_PER_TRANSACTION:
+            transaction = self._owned(transactional_id, producer)
+            is_repeated = transaction.status.is_complete
+            may_abort_nothing = False
+        else:
+            transaction = self.get(transactional_id)
+            is_repeated = repeats_end(transaction, producer)
+            check_epoch_of_end(transaction, producer, is_repeated)
+            may_abort_nothing = not commit
+        status = transaction.status
+        if status is Status.ONGOING or (may_abort_nothing and status.is_at_rest and not is_repeated):
+            return self._decide(transaction, commit, version, spare_producer_id)
+        if status is Status.EMPTY or not is_repeated_fate(status, commit, is_repeated):
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE)
+        if status.is_prepared:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-        self._check_end(transaction, commit, version)
-        if transaction.status in (Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT) and version < 2:
-            return Write(ProducerIdentity(transaction.producer_id, transaction.producer_epoch))
-        prepared, write = self._prepare(transaction, commit, self._wall_ms(), version, spare_producer_id)
-        told = ProducerIdentity(prepared.producer_id, prepared.producer_epoch)
-        if prepared.next_producer_id != NO_PRODUCER_ID:
-            told = ProducerIdentity(prepared.next_producer_id, 0)
+        return Write(ProducerIdentity(transaction.producer_id, transaction.producer_epoch))
+
+    def _decide(
+        self, transaction: Transaction, commit: bool, version: int, spare_producer_id: int
+    ) -> Write[ProducerIdentity]:
+        decided = transaction.prepared(commit, self._wall_ms(), version, spare_producer_id)
+        write = self._prepare(transaction, decided)
+        told = ProducerIdentity(decided.producer_id, decided.producer_epoch)
+        if version >= EPOCH_PER_TRANSACTION and transaction.has_spent_epochs:
+            told = ProducerIdentity(decided.next_producer_id, 0)
         return Write(told, write.records, then=write.then)
 
-    def _check_end(self, transaction: Transaction, commit: bool, version: int) -> None:
-        status = transaction.status
-        if status is Status.ONGOING:
-            return
-        if status is Status.PREPARE_COMMIT:
-            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS if commit else ErrorCode.INVALID_TXN_STATE)
-        if status is Status.PREPARE_ABORT:
-            raise KafkaError(ErrorCode.INVALID_TXN_STATE if commit else ErrorCode.CONCURRENT_TRANSACTIONS)
-        if version >= 2 and not commit:
-            # Nothing was added: the abort only takes the next epoch.
-            return
-        matching = Status.COMPLETE_COMMIT if commit else Status.COMPLETE_ABORT
-        if version >= 2 or status is not matching:
-            raise KafkaError(ErrorCode.INVALID_TXN_STATE)
+    def _abort_without_owner(self, transaction: Transaction, now_ms: int) -> Write[None]:
+        """Aborts an open transaction under an epoch that its producer does not have."""
+        version = self._settings().transaction_version
+        if version < EPOCH_PER_TRANSACTION:
+            self._replaced_epochs.pop(transaction.transactional_id, None)
+            return self._prepare(transaction, transaction.shut_out().prepared(False, now_ms, 0))
+        return self._prepare(transaction, transaction.prepared(False, now_ms, version))
 
-    def _prepare(
-        self, transaction: Transaction, commit: bool, now_ms: int, version: int, spare: int
-    ) -> tuple[Transaction, Write[None]]:
-        if transaction.status is not Status.ONGOING:
-            transaction = transaction.with_partitions(frozenset(), now_ms, version)
-        prepared = transaction.prepared(commit, now_ms, version, spare)
-        self._ending.add(prepared.transactional_id)
-        return prepared, Write(None, [transaction_record(prepared)], then=lambda: self._send_markers(prepared))
+    def _prepare(self, before: Transaction, decided: Transaction) -> Write[None]:
+        if decided.version >= EPOCH_PER_TRANSACTION:
+            self._replaced_epochs[decided.transactional_id] = before.producer_epoch
+        return Write(None, [self._record(decided)], then=lambda: self._send_markers(decided))
 
     def _send_markers(self, transaction: Transaction) -> None:
-        self._ending.add(transaction.transactional_id)
         self._sender.send(
             Markers(
                 transaction.transactional_id,
@@ -235,17 +263,17 @@ class TransactionMachine:
                 self.coordinator_epoch,
                 transaction.status is Status.PREPARE_COMMIT,
                 transaction.partitions,
+                transaction.version,
             )
         )
 
     def markers_written(self, markers: Markers) -> Write[None]:
         transaction = self.transactions.get(markers.transactional_id)
-        self._ending.discard(markers.transactional_id)
         if transaction is None or not transaction.status.is_prepared:
             return Write(None)
         if (transaction.producer_id, transaction.producer_epoch) != (markers.producer_id, markers.producer_epoch):
             return Write(None)
-        return Write(None, [transaction_record(transaction.completed(self._wall_ms()))])
+        return Write(None, [self._record(transaction.completed(self._wall_ms()))])
 
     # --- time ---
 
@@ -254,43 +282,59 @@ class TransactionMachine:
         return [one.transactional_id for one in self.transactions.values() if one.is_overdue(now_ms)]
 
     def abort_overdue(self, transactional_id: str) -> Write[bool]:
-        """Aborts a transaction whose time is up, under an epoch that its producer does not have."""
+        """Aborts a transaction whose time is up."""
         transaction = self.transactions.get(transactional_id)
         now_ms = self._wall_ms()
-        if transaction is None or transactional_id in self._ending or not transaction.is_overdue(now_ms):
+        if transaction is None or not transaction.is_overdue(now_ms):
             return Write(False)
-        fenced = transaction if transaction.has_spent_epochs else transaction.fenced()
-        _, write = self._prepare(fenced, False, now_ms, min(transaction.version, 1), NO_PRODUCER_ID)
+        write = self._abort_without_owner(transaction, now_ms)
         return Write(True, write.records, then=write.then)
 
-    def expire_ids(self) -> Write[int]:
-        """Forgets ids that nobody has used for long."""
+    def expire_ids(self, at_most: int = EXPIRED_AT_ONCE) -> Write[int]:
+        """Forgets ids that nobody has used for long: so many at most, since they go into one batch."""
         oldest = self._wall_ms() - self._settings().id_expiration_ms
         expired = [
             one.transactional_id
             for one in self.transactions.values()
-            if one.status.is_at_rest and one.last_update_ms <= oldest and one.transactional_id not in self._ending
-        ]
+            if one.status.is_at_rest and one.last_update_ms <= oldest
+        ][:at_most]
         return Write(len(expired), [tombstone(transactional_id) for transactional_id in expired])
 
 
-def may_begin_anew(known: Transaction, expected: ProducerIdentity) -> bool:
-    """A producer that recovers tells who it was: the present owner, or the one just before it, if nobody else came
-    between.
-    """
+def may_be_owner(known: Transaction, expected: ProducerIdentity) -> bool:
+    """A producer that recovers tells who it was: the present id, or the one whose epochs it has used up."""
     if expected.producer_id == known.producer_id:
-        return expected.producer_epoch in (known.producer_epoch, known.last_epoch)
-    return expected.producer_id == known.previous_producer_id and known.producer_epoch == 0
+        return True
+    return expected.producer_id == known.previous_producer_id and expected.producer_epoch >= LAST_USABLE_EPOCH
 
 
-def is_repeated_end(transaction: Transaction, producer: ProducerIdentity, commit: bool) -> bool:
+def repeats_end(transaction: Transaction, producer: ProducerIdentity) -> bool:
     """The client did not hear the first answer: its epoch is the one that the end has already raised."""
-    if commit:
-        same_fate = transaction.status in (Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT)
+    return producer.producer_epoch == transaction.producer_epoch - 1 or ended_with_a_new_id(transaction, producer)
+
+
+def ended_with_a_new_id(transaction: Transaction, producer: ProducerIdentity) -> bool:
+    return (
+        producer == (transaction.previous_producer_id, LAST_USABLE_EPOCH)
+        and transaction.producer_id != producer.producer_id
+        and transaction.producer_epoch == 0
+    )
+
+
+def check_epoch_of_end(transaction: Transaction, producer: ProducerIdentity, is_repeated: bool) -> None:
+    if transaction.producer_id != producer.producer_id and not ended_with_a_new_id(transaction, producer):
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    is_current = producer.producer_epoch == transaction.producer_epoch
+    if transaction.status.is_prepared:
+        is_valid = is_repeated
+    elif transaction.status.is_complete:
+        is_valid = is_repeated or is_current
     else:
-        same_fate = transaction.status in (Status.PREPARE_ABORT, Status.COMPLETE_ABORT)
-    if not same_fate:
-        return False
-    if producer.producer_id == transaction.producer_id:
-        return producer.producer_epoch == transaction.producer_epoch - 1
-    return producer.producer_id == transaction.previous_producer_id and transaction.producer_epoch == 0
+        is_valid = is_current
+    if not is_valid:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+
+
+def is_repeated_fate(status: TransactionStatus, commit: bool, is_repeated: bool) -> bool:
+    """Whether the request wants what was decided already."""
+    return (status.is_prepared or is_repeated) and status.commits == commit

@@ -16,7 +16,8 @@ from moldau.wire.codec import DecodeError
 from moldau.wire.schema import NEVER, Field, Message, Struct
 
 KIND = 0
-VALUE_VERSION = 1
+#: From this `transaction.version` on values have tagged fields.
+TAGGED_FROM = 1
 
 
 class TransactionKey(Message):
@@ -90,7 +91,8 @@ class TransactionValue(Message):
         self.client_transaction_version = client_transaction_version
 
 
-def transaction_record(transaction: Transaction) -> StateRecord:
+def transaction_record(transaction: Transaction, transaction_version: int) -> StateRecord:
+    """As the cluster's `transaction.version` wants it: what older releases cannot read is left out."""
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(transaction.partitions):
         topics.setdefault(topic, []).append(index)
@@ -109,7 +111,8 @@ def transaction_record(transaction: Transaction) -> StateRecord:
         transaction_start_timestamp_ms=transaction.start_ms,
         client_transaction_version=transaction.version,
     )
-    return encode_record(KIND, TransactionKey(transactional_id=transaction.transactional_id), value, VALUE_VERSION)
+    version = 1 if transaction_version >= TAGGED_FROM else 0
+    return encode_record(KIND, TransactionKey(transactional_id=transaction.transactional_id), value, version)
 
 
 def tombstone(transactional_id: str) -> StateRecord:
@@ -139,5 +142,5 @@ def read_record(record: StateRecord) -> tuple[str, Transaction | None]:
         value.transaction_start_timestamp_ms,
         value.previous_producer_id,
         value.next_producer_id,
-        version=value.client_transaction_version,
+        value.client_transaction_version,
     )

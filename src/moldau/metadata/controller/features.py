@@ -10,6 +10,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+GROUP_VERSION = "group.version"
+METADATA_VERSION = "metadata.version"
+TRANSACTION_VERSION = "transaction.version"
+
 
 class SupportedRange(NamedTuple):
     lowest: int
@@ -18,9 +22,9 @@ class SupportedRange(NamedTuple):
 
 SUPPORTED_FEATURES: Mapping[str, SupportedRange] = MappingProxyType(
     {
-        "group.version": SupportedRange(0, 1),
-        "metadata.version": SupportedRange(7, 30),
-        "transaction.version": SupportedRange(0, 2),
+        GROUP_VERSION: SupportedRange(0, 1),
+        METADATA_VERSION: SupportedRange(7, 30),
+        TRANSACTION_VERSION: SupportedRange(0, 2),
     }
 )
 

@@ -14,6 +14,7 @@ from typing import Protocol
 from moldau.coordinators.machine import ProducerStamp
 from moldau.coordinators.runtime import Appended
 from moldau.coordinators.transactions.machine import Markers
+from moldau.coordinators.transactions.state import EPOCH_PER_TRANSACTION
 from moldau.kernels import check_batch
 from moldau.replication.partition import Partition
 from moldau.server.appends import AppendQueue
@@ -53,6 +54,9 @@ class MarkerWriter:
     async def _insist(self, markers: Markers, topic_partition: TopicPartition) -> None:
         while True:
             code = await self.write(markers, topic_partition)
+            if code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+                # Another coordinator has taken over, and ends what was ours.
+                raise KafkaError(code)
             if code not in PASSING:
                 if code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                     log.warning("%s: no marker for %s: %s", topic_partition, markers.transactional_id, code.name)
@@ -81,6 +85,8 @@ class MarkerWriter:
 
     def _append(self, markers: Markers, partition: Partition, appended: Appended) -> None:
         partition_log = partition.leader_log()
+        if markers.transaction_version >= EPOCH_PER_TRANSACTION:
+            partition_log.producers.check_marker_epoch(markers.producer_id, markers.producer_epoch)
         batch = bytearray(
             build_end_transaction_batch(
                 EndTransactionMarker(markers.commit, markers.coordinator_epoch),

@@ -17,8 +17,11 @@ from moldau.coordinators.transactions.machine import (
     TransactionSettings,
 )
 from moldau.coordinators.transactions.state import Transaction
+from moldau.metadata.controller.features import TRANSACTION_VERSION
+from moldau.metadata.image import ClusterImage
 from moldau.server.appends import AppendQueue, RunBlocking
 from moldau.server.coordination.futures import answer_of
+from moldau.server.coordination.loop_timers import SECOND_CHANCE_SECONDS
 from moldau.server.coordination.markers import MarkerWriter
 from moldau.server.coordination.service import CoordinatorService
 from moldau.server.partition_table import PartitionTable
@@ -52,6 +55,7 @@ class TransactionCoordinator:
         appends: AppendQueue,
         run_blocking: RunBlocking,
         config: Callable[[], BrokerConfig],
+        image: Callable[[], ClusterImage],
         monotonic: Callable[[], float],
         wall_ms: Callable[[], int],
         producer_ids: ProducerIds,
@@ -62,7 +66,11 @@ class TransactionCoordinator:
         self._sending: set[asyncio.Task[None]] = set()
 
         def settings() -> TransactionSettings:
-            return TransactionSettings(config().transaction_max_timeout_ms, config().transactional_id_expiration_ms)
+            current = config()
+            level = image().features.levels.get(TRANSACTION_VERSION, 0)
+            return TransactionSettings(
+                current.transaction_max_timeout_ms, current.transactional_id_expiration_ms, level
+            )
 
         def new_machine(partition: int, shard_timers: Timers) -> TransactionMachine:
             epoch = partitions.get(TRANSACTIONS_TOPIC, partition).leader_epoch
@@ -138,21 +146,28 @@ class TransactionCoordinator:
     # --- duties ---
 
     async def abort_overdue(self) -> None:
-        for shard in self.service.runtime.shards():
-            for transactional_id in shard.machine.overdue():
-                log.info("transaction of %s timed out and is aborted", transactional_id)
-                await self._abort_quietly(transactional_id)
+        overdue = [one for shard in self.service.runtime.shards() for one in shard.machine.overdue()]
+        if overdue:
+            # After a stall what the clients have sent meanwhile is heard first: perhaps it ends the transaction.
+            await asyncio.sleep(SECOND_CHANCE_SECONDS)
+        for transactional_id in overdue:
+            await self._abort_quietly(transactional_id)
 
     async def expire_ids(self) -> None:
         for shard in self.service.runtime.shards():
             try:
-                await answer_of(self.service.runtime.write(shard.partition, lambda machine, _: machine.expire_ids()))
+                while await self._expire_some(shard.partition):
+                    pass
             except KafkaError as error:
                 log.info("expiry of transactional ids: %s", error)
 
+    async def _expire_some(self, partition: int) -> int:
+        return await answer_of(self.service.runtime.write(partition, lambda machine, _: machine.expire_ids()))
+
     async def _abort_quietly(self, transactional_id: str) -> None:
         try:
-            await self._write(transactional_id, lambda machine: machine.abort_overdue(transactional_id))
+            if await self._write(transactional_id, lambda machine: machine.abort_overdue(transactional_id)):
+                log.info("transaction of %s timed out and is aborted", transactional_id)
         except KafkaError as error:
             log.info("abort of %s: %s", transactional_id, error)
 

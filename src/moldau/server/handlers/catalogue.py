@@ -41,6 +41,7 @@ from moldau.server.handlers import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
     write_txn_markers,
 )
 from moldau.server.registry import Api
@@ -50,7 +51,8 @@ HANDLERS = (
     delete_records, init_producer_id, offset_for_leader_epoch, describe_configs, alter_configs, alter_replica_log_dirs,
     describe_log_dirs, create_partitions, incremental_alter_configs, describe_cluster, describe_producers,
     list_config_resources, describe_topic_partitions,
-    add_partitions_to_txn, add_offsets_to_txn, end_txn, write_txn_markers, describe_transactions, list_transactions,
+    add_partitions_to_txn, add_offsets_to_txn, txn_offset_commit, end_txn, write_txn_markers, describe_transactions,
+    list_transactions,
     offset_commit, join_group, heartbeat, leave_group, sync_group, describe_groups, list_groups, delete_groups,
     offset_delete, consumer_group_heartbeat, consumer_group_describe,
 )  # fmt: skip

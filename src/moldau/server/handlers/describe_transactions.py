@@ -10,7 +10,6 @@ from moldau.security.context import RequestContext
 from moldau.server.coordination.markers import by_topic
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode, KafkaError
-from moldau.types.ids import NO_EPOCH, NO_PRODUCER_ID
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -54,9 +53,7 @@ async def describe(broker: Broker, context: RequestContext, transactional_id: st
 
 
 def refused(transactional_id: str, code: ErrorCode) -> TransactionState:
-    return TransactionState(
-        transactional_id=transactional_id, error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_EPOCH
-    )
+    return TransactionState(transactional_id=transactional_id, error_code=code)
 
 
 def state_name(transaction: Transaction) -> str:

@@ -9,18 +9,17 @@ beside an error (10+): there is only one node to name.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from moldau.coordinators.transactions.machine import ProducerIdentity
 from moldau.security.context import RequestContext
 from moldau.server import quick_produce
 from moldau.server.producing import ALL, NOTHING, PartitionResult, Produce
 from moldau.server.registry import Api
-from moldau.server.verification import Claim, ask, needs_question
-from moldau.types.errors import ErrorCode
+from moldau.server.verification import ADDS_PARTITIONS_FROM, Claim, Question, as_produce_error, ask, questions_of
+from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
 from moldau.wire.apis import ApiKey
 from moldau.wire.batch import ATTRIBUTES_AT, HEADER_SIZE, MAGIC_AT, MAGIC_V2, TRANSACTIONAL_BIT
@@ -52,7 +51,7 @@ def handle(broker: Broker, context: RequestContext, frame: Frame, body: int, slo
     produce = Produce(broker, context, frame, slot, request.acks, request.timeout_ms, respond)
     claims = transactional_claims(broker, context, request)
     if claims and request.transactional_id is not None:
-        questions = needs_question(broker, claims)
+        questions = questions_of(broker, claims, context.api_version)
         if questions:
             slot.connection.park()
             broker.start(append_verified(produce, request, request.transactional_id, questions))
@@ -66,27 +65,31 @@ def append_all(
     produce: Produce,
     request: ProduceRequest,
     refusal: ErrorCode | None,
-    unverified: Mapping[TopicPartition, ErrorCode],
+    unverified: Mapping[TopicPartition, KafkaError],
 ) -> None:
     for topic in request.topic_data:
         key: UUID | str = topic.topic_id if produce.context.api_version >= TOPIC_IDS_FROM else topic.name
         name = topic_name(produce.broker, produce.context, topic)
         for wanted in topic.partition_data:
-            code = refusal or unverified.get(TopicPartition(name, wanted.index))
-            if code is None:
-                produce.append(key, wanted.index, wanted.records)
+            late = unverified.get(TopicPartition(name, wanted.index))
+            if refusal is not None:
+                produce.refuse(key, wanted.index, refusal)
+            elif late is not None:
+                told = as_produce_error(late, produce.context.api_version)
+                produce.refuse(key, wanted.index, told.code, told.message)
             else:
-                produce.refuse(key, wanted.index, code)
+                produce.append(key, wanted.index, wanted.records)
 
 
 async def append_verified(
     produce: Produce,
     request: ProduceRequest,
     transactional_id: str,
-    questions: dict[ProducerIdentity, list[TopicPartition]],
+    questions: Sequence[Question],
 ) -> None:
+    adds_partitions = produce.context.api_version >= ADDS_PARTITIONS_FROM
     try:
-        unverified = await ask(produce.broker, transactional_id, questions, produce.context.api_version)
+        unverified = await ask(produce.broker, transactional_id, questions, adds_partitions)
         append_all(produce, request, refused_as_a_whole(request, True), unverified)
         produce.staged()
     except Exception:

@@ -4,6 +4,7 @@ broker.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from moldau.coordinators.transactions.machine import Markers
@@ -28,29 +29,39 @@ if TYPE_CHECKING:
 
 async def handle(broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     allowed = broker.authorizer.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER, "kafka-cluster")
-    return WriteTxnMarkersResponse(markers=[await write(broker, marker, allowed) for marker in request.markers])
+    #: The answer has one entry for each producer, whatever was asked for it.
+    codes: dict[int, dict[TopicPartition, ErrorCode]] = {}
+    for marker in request.markers:
+        wanted = [TopicPartition(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
+        for partition in wanted:
+            code = await write(broker, marker, partition) if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            codes.setdefault(marker.producer_id, {})[partition] = code
+    return WriteTxnMarkersResponse(markers=[result(producer_id, found) for producer_id, found in codes.items()])
 
 
-async def write(broker: Broker, marker: WritableTxnMarker, allowed: bool) -> WritableTxnMarkerResult:
-    topics = []
-    for topic in marker.topics:
-        results = []
-        for index in topic.partition_indexes:
-            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            if allowed:
-                partition = TopicPartition(topic.name, index)
-                markers = Markers(
-                    "",
-                    marker.producer_id,
-                    marker.producer_epoch,
-                    marker.coordinator_epoch,
-                    marker.transaction_result,
-                    frozenset((partition,)),
-                )
-                code = await broker.transactions.write_marker(markers, partition)
-            results.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=code))
-        topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=results))
-    return WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)
+async def write(broker: Broker, marker: WritableTxnMarker, partition: TopicPartition) -> ErrorCode:
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    markers = Markers(
+        "",
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.coordinator_epoch,
+        marker.transaction_result,
+        frozenset((partition,)),
+        marker.transaction_version,
+    )
+    return await broker.transactions.write_marker(markers, partition)
+
+
+def result(producer_id: int, codes: Mapping[TopicPartition, ErrorCode]) -> WritableTxnMarkerResult:
+    topics: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
+    for (topic, index), code in codes.items():
+        topics.setdefault(topic, []).append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=code))
+    return WritableTxnMarkerResult(
+        producer_id=producer_id,
+        topics=[WritableTxnMarkerTopicResult(name=name, partitions=found) for name, found in topics.items()],
+    )
 
 
 API = Api(ApiKey.WRITE_TXN_MARKERS, 1, 2, WriteTxnMarkersRequest, handle)
