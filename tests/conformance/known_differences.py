@@ -45,6 +45,9 @@ _WHOLE_BATCHES: Final = (
     "Apache Kafka cuts the last batch at the limit and readers drop the piece; we send whole batches"
 )
 _NEVER_ANSWERED: Final = "Apache Kafka fails inside and never answers; we refuse the request"
+_BEHIND_THE_RECORDS: Final = (
+    "Apache Kafka also names aborted transactions that begin behind the records it sends; we name those of the records"
+)
 _INTERNAL_ERROR: Final = "Apache Kafka fails inside; we answer what the request deserves"
 
 KNOWN_DIFFERENCES: Final[tuple[KnownDifference, ...]] = (
@@ -75,6 +78,14 @@ KNOWN_DIFFERENCES: Final[tuple[KnownDifference, ...]] = (
         "Apache Kafka answers that the topic is unknown and creates it meanwhile; we answer when it is there",
     ),
     KnownDifference("metadata-that-creates", "longest legal name", "topics[*", "as for the first answer"),
+    *(
+        KnownDifference(scenario, step, "*.aborted_transactions[*]", _BEHIND_THE_RECORDS)
+        for scenario, step in (
+            ("init-while-a-transaction-is-open", "log"),
+            ("writes-into-two-transactions", "second aborted: committed"),
+        )
+    ),
+    KnownDifference("add-partitions-to-txn", "no transactions", "", _NEVER_ANSWERED),
     KnownDifference("produce-null-records", "null records", "", _NEVER_ANSWERED),
     KnownDifference("alter-configs-of-a-topic-twice", "a topic twice", "", _NEVER_ANSWERED),
     *(

@@ -22,6 +22,8 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import schema_name_map
 from kio.serial import entity_reader, entity_writer
 
+from tests.conformance.hand_decoded import HAND_DECODED
+
 Plain = Any
 _VERSION_TABLE: Final = Path(__file__).parent / "data" / "api_versions.tsv"
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -70,6 +72,8 @@ def encode_request(name: str, version: int, content: Mapping[str, Plain]) -> byt
 
 
 def decode_response(name: str, version: int, body: bytes) -> Plain:
+    if name in HAND_DECODED:
+        return HAND_DECODED[name](body)
     schema = load_response_schema(api(name).key, version)
     entity, size = entity_reader(schema)(body, 0)
     plain = _plain(entity)
