@@ -76,6 +76,7 @@ class Dispatcher:
             connection.close()
         except Exception:
             log.exception("%s: closing: a request failed", connection.client.address)
+            self.broker.appends.flush()  # what is staged lies in the frame
             frame.release()
             connection.close()
 

@@ -50,6 +50,12 @@ def produce_to_several(s: Session, version: int) -> None:
     ask("one topic unknown", one, three)
     ask("one batch corrupt", one, corrupt)
     ask("one topic without partitions", dict(one, partition_data=[]), two)
+    again = {"index": 0, "records": s.batch("again").encode()}
+    ask("a partition twice", dict(one, partition_data=[*one["partition_data"], again]))
+    ask("a topic twice", one, two, dict(one, partition_data=[{"index": 1, "records": s.batch("z").encode()}]))
+    stray = {"index": 0, "records": s.batch("y", flags=batches.TRANSACTIONAL).encode()}
+    ask("one batch of a transaction", one, dict(two, partition_data=[stray]), three)
+    s.ask("log", "fetch", s.fetch(first, 0), version=12)
     ask("nothing")
 
 

@@ -48,6 +48,7 @@ VALID_ACKS = (ALL, NOTHING, 1)
 
 def handle(broker: Broker, context: RequestContext, frame: Frame, body: int, slot: Slot) -> None:
     request, _ = decode(ProduceRequest, context.api_version, frame.view, body)
+    drop_repeated(request)
     produce = Produce(broker, context, frame, slot, request.acks, request.timeout_ms, respond)
     claims = transactional_claims(broker, context, request)
     if claims and request.transactional_id is not None:
@@ -59,6 +60,21 @@ def handle(broker: Broker, context: RequestContext, frame: Frame, body: int, slo
     append_all(produce, request, refused_as_a_whole(request, bool(claims)), {})
     quick_produce.remember(broker, slot.connection, frame, context, request, respond)
     produce.staged()
+
+
+def drop_repeated(request: ProduceRequest) -> None:
+    """Of a partition that is named twice the last batch counts, as in Apache Kafka."""
+    last = {
+        (topic.topic_id, topic.name, wanted.index): wanted
+        for topic in request.topic_data
+        for wanted in topic.partition_data
+    }
+    if len(last) == sum(len(topic.partition_data) for topic in request.topic_data):
+        return
+    for topic in request.topic_data:
+        topic.partition_data = [
+            wanted for wanted in topic.partition_data if last[topic.topic_id, topic.name, wanted.index] is wanted
+        ]
 
 
 def append_all(
@@ -94,6 +110,7 @@ async def append_verified(
         produce.staged()
     except Exception:
         log.exception("%s: closing: a transactional write failed", produce.context.client.address)
+        produce.broker.appends.flush()  # what is staged lies in the frame
         produce.frame.release()
         produce.slot.disconnect()
 
