@@ -180,7 +180,8 @@ class ReaderCompiler:
             call = f"{target}, p = {self.struct(field.kind)}(b, p)"
             if not field.nullable(self.version) or field.array:
                 return [call]
-            return [f"{target} = None", "p += 1", "if b[p - 1] < 128:", f"    {call}"]
+            is_there = "b[p - 1]" if self.flexible and field.tagged(self.version) else "b[p - 1] < 128"
+            return [f"{target} = None", "p += 1", f"if {is_there}:", f"    {call}"]
         if field.kind in FIXED:
             packer = self.source.packer(FIXED[field.kind])
             return [f"({target},) = {packer}.unpack_from(b, p)", f"p += {cast(Packer, self.source.names[packer]).size}"]
@@ -262,7 +263,9 @@ class WriterCompiler:
                 return [f"{name}({value}, out)"]
             if not field.nullable(self.version):
                 return [f"{name}({value} or new_{field.kind.__name__}(), out)"]
-            return [f"if {value} is None:", "    w(b'\\xff')", "else:", "    w(b'\\x01')", f"    {name}({value}, out)"]
+            # A null structure is the byte -1; in a tagged field it is the number 0.
+            null = "b'\\x00'" if self.flexible and field.tagged(self.version) else "b'\\xff'"
+            return [f"if {value} is None:", f"    w({null})", "else:", "    w(b'\\x01')", f"    {name}({value}, out)"]
         if field.kind in FIXED:
             return [f"w({self.source.packer(FIXED[field.kind])}.pack({value}))"]
         if field.kind == "uuid":
