@@ -20,12 +20,14 @@ class Scenario:
     api: str
     versions: tuple[int, ...]
     script: Script
+    restarts: bool = False
+    """Restarts the broker, which raises leader epochs and those of coordinators for all that come after."""
 
 
 _registry: dict[str, Scenario] = {}
 
 
-def scenario(api: str, versions: Iterable[int] | None = None) -> Callable[[Script], Script]:
+def scenario(api: str, versions: Iterable[int] | None = None, *, restarts: bool = False) -> Callable[[Script], Script]:
     """Register a script under its function's name, for every version that Apache Kafka serves or for those given."""
 
     def register(script: Script) -> Script:
@@ -33,7 +35,7 @@ def scenario(api: str, versions: Iterable[int] | None = None) -> Callable[[Scrip
         if name in _registry:
             raise ValueError(f"two scenarios are called {name}")
         chosen = announced(api).versions if versions is None else versions
-        _registry[name] = Scenario(name, api, tuple(chosen), script)
+        _registry[name] = Scenario(name, api, tuple(chosen), script, restarts)
         return script
 
     return register
@@ -41,10 +43,11 @@ def scenario(api: str, versions: Iterable[int] | None = None) -> Callable[[Scrip
 
 @functools.cache
 def all_scenarios() -> Mapping[str, Scenario]:
+    """By name, in the order in which they are played: those that restart the broker come last."""
     package = importlib.import_module(".scenarios", __package__)
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
-    return dict(sorted(_registry.items()))
+    return {each.name: each for each in sorted(_registry.values(), key=lambda each: (each.restarts, each.name))}
 
 
 def chosen_scenarios(patterns: Sequence[str]) -> Sequence[Scenario]:

@@ -17,7 +17,7 @@ def _current_epoch(s: Session, topic: Topic) -> int:
     return current
 
 
-@scenario("fetch", versions=[18])
+@scenario("fetch", versions=[18], restarts=True)
 def stale_epochs(s: Session, version: int) -> None:
     """Offsets 0-2 in epoch 0, offset 3 in the epoch after the restart; asked at every version that knows epochs."""
     topic = s.create("a")
@@ -55,7 +55,7 @@ def stale_epochs(s: Session, version: int) -> None:
         s.ask(f"list offsets {label}{'+500' if time == s.at(0.5) else ''}", "list_offsets", listing, version=10)
 
 
-@scenario("metadata", versions=[13])
+@scenario("metadata", versions=[13], restarts=True)
 def kept_over_a_restart(s: Session, version: int) -> None:
     topic = s.create("a", 2, configs={"retention.ms": "123456789"})
     producer = s.new_producer()
