@@ -18,6 +18,7 @@ APIS_SERVED = (
     "incremental_alter_configs", "describe_cluster", "describe_producers", "list_config_resources",
     "describe_topic_partitions", "offset_commit", "offset_delete", "join_group", "sync_group", "heartbeat",
     "leave_group", "describe_groups", "list_groups", "delete_groups",
+    "consumer_group_heartbeat", "consumer_group_describe",
 )  # fmt: skip
 
 # Requests that are complete but ask for little, so that a cut or a stray byte hits a field and not an empty list.
@@ -41,6 +42,8 @@ SMALL_REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "leave_group": {"group_id": "", "member_id": "m", "members": [{"member_id": "m"}]},
     "describe_groups": {"groups": ["no-such-group"]},
     "delete_groups": {"groups_names": ["no-such-group"]},
+    "consumer_group_heartbeat": {"group_id": "", "member_id": "m"},
+    "consumer_group_describe": {"group_ids": [""]},
 }
 
 

@@ -35,17 +35,29 @@ def _member(group: ConsumerGroup, member: ConsumerMember, image: ClusterImage) -
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topic_names),
         subscribed_topic_regex=member.topic_regex,
-        assignment=_assignment(member.assigned, image),
-        target_assignment=_assignment(group.targets.get(member.member_id, NO_TARGET), image),
+        assignment=_assignment(_held(member), image),
+        target_assignment=_assignment(_in_order(group.targets.get(member.member_id, NO_TARGET)), image),
         member_type=SPEAKS_CONSUMER if member.classic is None else SPEAKS_CLASSIC,
     )
 
 
-def _assignment(partitions: Mapping[UUID, Collection[int]], image: ClusterImage) -> Assignment:
+def _held(member: ConsumerMember) -> Mapping[UUID, list[int]]:
+    """What it has to give back is its own until it has done so."""
+    held = _in_order(member.assigned)
+    for topic_id, indexes in _in_order(member.revoking).items():
+        held.setdefault(topic_id, []).extend(indexes)
+    return held
+
+
+def _in_order(partitions: Mapping[UUID, Collection[int]]) -> dict[UUID, list[int]]:
+    return {topic_id: sorted(indexes) for topic_id, indexes in partitions.items()}
+
+
+def _assignment(partitions: Mapping[UUID, list[int]], image: ClusterImage) -> Assignment:
     """Topics that are gone have no name to show."""
     return Assignment(
         topic_partitions=[
-            TopicPartitions(topic_id=topic_id, topic_name=image.topics_by_id[topic_id].name, partitions=sorted(indexes))
+            TopicPartitions(topic_id=topic_id, topic_name=image.topics_by_id[topic_id].name, partitions=indexes)
             for topic_id, indexes in partitions.items()
             if topic_id in image.topics_by_id
         ]

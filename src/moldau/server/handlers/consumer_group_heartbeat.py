@@ -71,16 +71,17 @@ def check_permission(broker: Broker, context: RequestContext, request: ConsumerG
 
 def check(broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> None:
     require(bool(request.group_id.strip()), "GroupId can't be empty.")
-    may_lack_id = context.api_version < MEMBER_ID_IS_THE_CLIENTS_FROM and request.member_epoch == JOINING_EPOCH
-    require(may_lack_id or bool(request.member_id.strip()), "MemberId can't be empty.")
+    has_id = bool(request.member_id.strip())
+    require(has_id or context.api_version < MEMBER_ID_IS_THE_CLIENTS_FROM, "MemberId can't be empty.")
     require(request.instance_id is None or bool(request.instance_id.strip()), "InstanceId can't be empty.")
     require(request.rack_id is None or bool(request.rack_id.strip()), "RackId can't be empty.")
     match request.member_epoch:
         case epoch if epoch > JOINING_EPOCH or epoch == LEAVING_EPOCH:
-            pass
+            require(has_id, "MemberId can't be empty.")
         case epoch if epoch == JOINING_EPOCH:
             check_joining(request)
         case epoch if epoch == LEAVING_FOR_A_WHILE_EPOCH:
+            require(has_id, "MemberId can't be empty.")
             require(request.instance_id is not None, "InstanceId can't be null.")
         case _:
             require(False, "MemberEpoch is invalid.")
