@@ -2,6 +2,7 @@
 
 import pytest
 
+from moldau.config.broker import BrokerConfig
 from moldau.config.definition import ConfigType, Settings, Update
 from moldau.config.synonyms import GROUP_TO_BROKER, TOPIC_TO_BROKER
 from moldau.config.tables import (
@@ -27,6 +28,12 @@ def test_a_setting_is_documented_exactly_if_it_is_honoured(settings: Settings) -
     for setting in settings.values():
         assert setting.honoured == (setting.doc != NOT_HONOURED), setting.name
         assert setting.doc.endswith("."), setting.name
+
+
+def test_what_the_broker_reads_is_not_called_without_effect() -> None:
+    read = {name.replace("_", ".") for name in BrokerConfig.__annotations__} & set(broker_settings())
+    assert "group.initial.rebalance.delay.ms" in read
+    assert {name for name in read if not broker_settings()[name].honoured} == set()
 
 
 def test_the_tables_hold_all_of_kafkas_settings() -> None:

@@ -24,13 +24,11 @@ from moldau.wire.messages.describe_topic_partitions import (
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
-MAX_PARTITIONS_PER_ANSWER = 2000
-
 
 def handle(
     broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
-    limit = max(1, min(request.response_partition_limit, MAX_PARTITIONS_PER_ANSWER))
+    limit = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
     names = sorted({topic.name for topic in request.topics} if request.topics else set(broker.image.topics))
     first_partition = 0
     if request.cursor is not None:
