@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 import signal
 import socket
@@ -17,6 +18,15 @@ from tests.support.raw import answers
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 SHOWN_LINES = 60
+
+
+_libc = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent() -> None:
+    """Even a test run that is killed leaves no broker behind."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class BrokerFailed(AssertionError):
@@ -112,7 +122,12 @@ class BrokerProcess(ABC):
         self._prepare()
         with self._file("stdout").open("wb") as out, self._file("stderr").open("ab") as err:
             self._process = subprocess.Popen(
-                self._command(), stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+                self._command(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, taken from a library loaded before
             )
 
     def start_and_kill(self, seconds: float) -> None:
