@@ -27,7 +27,7 @@ from tests.support.waiting import wait_until
 
 SOURCE_PARTITIONS = 3
 WORKERS = ("worker-a", "worker-b")
-RECORDS_PER_ROUND = 600
+RECORDS_PER_ROUND = 300
 SETTLE_SECONDS = 120.0
 SETTINGS: dict[str, object] = {
     "offsets.topic.num.partitions": 4,
