@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from moldau.coordinators.deferred import Deferred
+from moldau.coordinators.groups.classic_bridge import ClassicBridge
 from moldau.coordinators.groups.classic_group import ClassicGroup, GroupState
 from moldau.coordinators.groups.classic_joins import Client, Joins
 from moldau.coordinators.groups.classic_member import Member, Protocol
 from moldau.coordinators.groups.classic_records import group_record
+from moldau.coordinators.groups.consumer_group import ConsumerGroup
 from moldau.coordinators.groups.rebalance import Rebalances
 from moldau.coordinators.groups.records import GroupMetadataKey, GroupMetadataValue
 from moldau.coordinators.groups.tables import GroupTables
@@ -28,13 +30,40 @@ class ClassicGroups:
         self._tables = tables
         self.rebalances = Rebalances(tables)
         self._joins = Joins(tables, self.rebalances)
+        self.bridge: ClassicBridge | None = None
+        """Serves classic members of consumer groups; the machine that has both kinds sets it."""
 
     # --- requests ---
 
     def join(self, request: JoinGroupRequest, client: Client, api_version: int, now: float) -> Write[JoinGroupResponse]:
-        return self._joins.join(request, client, api_version, now)
+        group, bridge = self._consumer_group(request.group_id)
+        if group is None or bridge is None:
+            return self._joins.join(request, client, api_version, now)
+        if not group.is_empty:
+            return bridge.join(group, request, client, api_version, now)
+        return self._join_in_place_of(group, request, client, api_version, now)
+
+    def _join_in_place_of(
+        self, group: ConsumerGroup, request: JoinGroupRequest, client: Client, api_version: int, now: float
+    ) -> Write[JoinGroupResponse]:
+        """A consumer group that everybody has left makes room for a classic one."""
+        del self._tables.groups[group.group_id]
+        try:
+            write = self._joins.join(request, client, api_version, now)
+        except KafkaError:
+            self._tables.groups[group.group_id] = group
+            raise
+        write.records = [*group.tombstones(), *write.records]
+        return write
+
+    def _consumer_group(self, group_id: str) -> tuple[ConsumerGroup | None, ClassicBridge | None]:
+        group = self._tables.groups.get(group_id)
+        return (group, self.bridge) if isinstance(group, ConsumerGroup) else (None, None)
 
     def sync(self, request: SyncGroupRequest, now: float) -> Write[SyncGroupResponse]:
+        consumer_group, bridge = self._consumer_group(request.group_id)
+        if consumer_group is not None and bridge is not None:
+            return bridge.sync(consumer_group, request, now)
         group = self._find(request.group_id)
         group.check_member(request.member_id, request.group_instance_id)
         group.check_generation(request.generation_id)
@@ -68,6 +97,9 @@ class ClassicGroups:
         return turn.write(answer)
 
     def heartbeat(self, request: HeartbeatRequest, now: float) -> Write[ErrorCode]:
+        consumer_group, bridge = self._consumer_group(request.group_id)
+        if consumer_group is not None and bridge is not None:
+            return bridge.heartbeat(consumer_group, request, now)
         group = self._find(request.group_id)
         group.check_member(request.member_id, request.group_instance_id)
         group.check_generation(request.generation_id)
@@ -76,6 +108,9 @@ class ClassicGroups:
         return Write(ErrorCode.REBALANCE_IN_PROGRESS if is_rebalancing else ErrorCode.NONE)
 
     def leave(self, request: LeaveGroupRequest, now: float) -> Write[list[MemberResponse]]:
+        consumer_group, bridge = self._consumer_group(request.group_id)
+        if consumer_group is not None and bridge is not None:
+            return bridge.leave(consumer_group, request, now)
         group = self._find(request.group_id)
         turn = self.rebalances.turn(now)
         answers = []

@@ -101,7 +101,7 @@ class ConsumerGroup:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         if generation == member.epoch:
             return
-        is_known = 0 <= generation < member.epoch and member.classic is None
+        is_known = 0 <= generation < member.epoch
         if not is_known or not all(may_still_commit(member, each, generation) for each in partitions):
             raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION)
 

@@ -49,19 +49,27 @@ class Heartbeats:
         self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, client: Client, now: float
     ) -> Write[ConsumerGroupHeartbeatResponse]:
         owned = owned_partitions(request.topic_partitions)
-        known, predecessor = self._recognise(group, request, owned)
+        who = self._recognise(group, request, owned)
+        draft, member = self.advance(group, who, requested(who.member, request, client), owned, now)
+        settings = ConsumerSettings(group.group_id, self._tables.config(), draft.image)
+        return Write(self._answer(request, who.member, member, settings), draft.records)
+
+    def advance(
+        self, group: ConsumerGroup, who: Recognised, wanted: ConsumerMember, owned: Owned | None, now: float
+    ) -> tuple[Draft, ConsumerMember]:
+        """All that follows from a member's request, and the member after it."""
+        known, predecessor = who
         draft = Draft(group, self._tables.image())
         settings = ConsumerSettings(group.group_id, self._tables.config(), draft.image)
         if predecessor is not None:
             self._succeed(draft, predecessor, known)
-        wanted = requested(known, request, client)
         has_new_subscription = self._update(draft, known, wanted)
         self._renew_epoch(draft, has_new_subscription)
         self._renew_target(draft, settings)
         member = reconcile(wanted, self._around(draft, wanted, predecessor, owned, has_new_subscription))
         draft.progress(member)
         self._watch(group, member, settings, now)
-        return Write(self._answer(request, known, member, settings), draft.records)
+        return draft, member
 
     # --- who ---
 
@@ -71,7 +79,8 @@ class Heartbeats:
         member_id, instance_id = request.member_id, request.instance_id
         is_joining = request.member_epoch == JOINING_EPOCH
         static = None if instance_id is None else group.static_member(instance_id)
-        if static is not None and is_joining and static.is_away:
+        may_be_replaced = static is not None and (static.is_away or static.classic is not None)
+        if static is not None and is_joining and may_be_replaced:
             successor = replace(static, member_id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
             return Recognised(successor, static)
         if instance_id is not None:
@@ -80,13 +89,13 @@ class Heartbeats:
         if member is None:
             if not is_joining:
                 raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, not_a_member(member_id, group.group_id))
-            self._check_size(group)
+            self.check_size(group)
             return Recognised(ConsumerMember(member_id))
         if not is_joining:
             check_epoch(member, request.member_epoch, owned)
         return Recognised(member)
 
-    def _check_size(self, group: ConsumerGroup) -> None:
+    def check_size(self, group: ConsumerGroup) -> None:
         limit = self._tables.config().group_consumer_max_size
         if len(group.members) >= limit:
             raise KafkaError(
@@ -154,7 +163,7 @@ class Heartbeats:
         )
 
     def _watch(self, group: ConsumerGroup, member: ConsumerMember, settings: ConsumerSettings, now: float) -> None:
-        self._sessions.expect(group.group_id, member.member_id, now + settings.session_seconds)
+        self._sessions.expect(group.group_id, member.member_id, now + session_seconds(member, settings))
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             deadline = now + member.rebalance_timeout_ms / 1000
             self._sessions.expect_revocation(group.group_id, member.member_id, deadline)
@@ -176,6 +185,11 @@ class Heartbeats:
             heartbeat_interval_ms=settings.heartbeat_interval_ms,
             assignment=assignment_of(member.assigned) if tells else None,
         )
+
+
+def session_seconds(member: ConsumerMember, settings: ConsumerSettings) -> float:
+    """Classic members bring their own time-out."""
+    return settings.session_seconds if member.classic is None else member.classic.session_timeout_ms / 1000
 
 
 def check_static(static: ConsumerMember | None, member_id: str, instance_id: str, is_joining: bool) -> None:

@@ -41,7 +41,8 @@ class GroupMachine:
         self.partition = partition
         self.tables = GroupTables(timers, config, image, wall_ms, new_uuid)
         self.classic = ClassicGroups(self.tables)
-        self.consumer = ConsumerGroups(self.tables)
+        self.consumer = ConsumerGroups(self.tables, self.classic.rebalances)
+        self.classic.bridge = self.consumer.classic_members
         self.offsets = OffsetCommits(self.tables, self.classic.rebalances.sessions)
         self.removal = OffsetRemoval(self.tables)
         self.descriptions = Descriptions(self.tables)
