@@ -65,29 +65,49 @@ def new_producer(address: str, name: str) -> confluent_kafka.Producer:
     return producer
 
 
-def rewind(consumer: confluent_kafka.Consumer) -> None:
-    """Back to what is committed: what was read since then was not processed."""
-    assigned = consumer.assignment()
-    for place in consumer.committed(assigned, timeout=SECONDS) if assigned else ():
-        offset = place.offset if place.offset >= 0 else confluent_kafka.OFFSET_BEGINNING
-        consumer.seek(confluent_kafka.TopicPartition(place.topic, place.partition, offset))
+class Source:
+    """The worker's share of the input. What was read while the share changed is read again: it may be another's now."""
+
+    def __init__(self, address: str) -> None:
+        self.consumer = new_consumer(address)
+        self._has_changed = False
+        self.consumer.subscribe([SOURCE], on_assign=self._changed, on_revoke=self._changed, on_lost=self._changed)
+
+    def _changed(self, *_: object) -> None:
+        self._has_changed = True
+
+    def read(self) -> list[confluent_kafka.Message]:
+        messages = [message for message in self.consumer.consume(20, timeout=0.2) if message.error() is None]
+        if not self._has_changed:
+            return messages
+        self._has_changed = False
+        self.rewind()
+        return []
+
+    def rewind(self) -> None:
+        """Back to what is committed: what was read since then was not processed."""
+        assigned = self.consumer.assignment()
+        for place in self.consumer.committed(assigned, timeout=SECONDS) if assigned else ():
+            offset = place.offset if place.offset >= 0 else confluent_kafka.OFFSET_BEGINNING
+            self.consumer.seek(confluent_kafka.TopicPartition(place.topic, place.partition, offset))
+
+
+def next_offsets(messages: list[confluent_kafka.Message]) -> list[confluent_kafka.TopicPartition]:
+    """Not the consumer's positions: those do not go back when it is rewound."""
+    offsets = {message.partition(): message.offset() + 1 for message in messages}
+    return [confluent_kafka.TopicPartition(SOURCE, partition, offset) for partition, offset in offsets.items()]
 
 
 def process(
-    consumer: confluent_kafka.Consumer,
-    producer: confluent_kafka.Producer,
-    messages: list[confluent_kafka.Message],
-    wants_abort: bool,
+    source: Source, producer: confluent_kafka.Producer, messages: list[confluent_kafka.Message], wants_abort: bool
 ) -> None:
     producer.begin_transaction()
     try:
         for message in messages:
             partition = message.offset() % TARGET_PARTITIONS
             producer.produce(TARGET, transformed(message.value()), message.key(), partition=partition)
-        places = consumer.position(consumer.assignment())
-        producer.send_offsets_to_transaction(
-            [place for place in places if place.offset >= 0], consumer.consumer_group_metadata(), SECONDS
-        )
+        group = source.consumer.consumer_group_metadata()
+        producer.send_offsets_to_transaction(next_offsets(messages), group, SECONDS)
         if not wants_abort:
             producer.commit_transaction(SECONDS)
             return
@@ -95,18 +115,17 @@ def process(
         if not error.args[0].txn_requires_abort():
             raise
     producer.abort_transaction(SECONDS)
-    rewind(consumer)
+    source.rewind()
 
 
 def main(address: str, name: str) -> None:
     chance = random.Random()
-    consumer, producer = new_consumer(address), new_producer(address, name)
-    consumer.subscribe([SOURCE])
+    source, producer = Source(address), new_producer(address, name)
     while True:
         signal.setitimer(signal.ITIMER_REAL, STUCK_SECONDS)
-        messages = [message for message in consumer.consume(20, timeout=0.2) if message.error() is None]
+        messages = source.read()
         if messages:
-            process(consumer, producer, messages, wants_abort=chance.random() < OUTCOMES_ABORTED)
+            process(source, producer, messages, wants_abort=chance.random() < OUTCOMES_ABORTED)
 
 
 if __name__ == "__main__":
