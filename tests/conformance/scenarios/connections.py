@@ -18,6 +18,8 @@ APIS_SERVED = (
     "incremental_alter_configs", "describe_cluster", "describe_producers", "list_config_resources",
     "describe_topic_partitions", "offset_commit", "offset_delete", "join_group", "sync_group", "heartbeat",
     "leave_group", "describe_groups", "list_groups", "delete_groups",
+    "add_partitions_to_txn", "add_offsets_to_txn", "txn_offset_commit", "end_txn", "write_txn_markers",
+    "describe_transactions", "list_transactions", "update_features",
     "consumer_group_heartbeat", "consumer_group_describe",
 )  # fmt: skip
 
@@ -42,6 +44,14 @@ SMALL_REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "leave_group": {"group_id": "", "member_id": "m", "members": [{"member_id": "m"}]},
     "describe_groups": {"groups": ["no-such-group"]},
     "delete_groups": {"groups_names": ["no-such-group"]},
+    "add_partitions_to_txn": {"v3_and_below_topics": [], "transactions": [{"topics": []}]},
+    "add_offsets_to_txn": {"transactional_id": "", "group_id": "g"},
+    "txn_offset_commit": {"transactional_id": "", "group_id": "", "topics": []},
+    "end_txn": {"transactional_id": ""},
+    "write_txn_markers": {"markers": []},
+    "describe_transactions": {"transactional_ids": [""]},
+    "list_transactions": {"state_filters": ["Dead"], "producer_id_filters": [1]},
+    "update_features": {"timeout": 1000, "feature_updates": []},
     "consumer_group_heartbeat": {"group_id": "", "member_id": "m"},
     "consumer_group_describe": {"group_ids": [""]},
 }

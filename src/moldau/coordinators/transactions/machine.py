@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from moldau.coordinators.machine import ProducerStamp, RecordContext, StateRecord, Timers, Write
 from moldau.coordinators.record_codec import kind_of
-from moldau.coordinators.transactions.records import KIND, read_record, tombstone, transaction_record
+from moldau.coordinators.transactions.records import KIND, TAGGED_FROM, read_record, tombstone, transaction_record
 from moldau.coordinators.transactions.state import (
     EPOCH_PER_TRANSACTION,
     LAST_USABLE_EPOCH,
@@ -108,11 +108,14 @@ class TransactionMachine:
     def _record(self, transaction: Transaction) -> StateRecord:
         return transaction_record(transaction, self._settings().transaction_version)
 
+    def _check_version(self, version: int) -> None:
+        """What the newer clients do cannot be stored in the older records."""
+        if version >= EPOCH_PER_TRANSACTION and self._settings().transaction_version < TAGGED_FROM:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+
     # --- looking ---
 
     def get(self, transactional_id: str) -> Transaction:
-        if not transactional_id:
-            raise KafkaError(ErrorCode.INVALID_REQUEST)
         found = self.transactions.get(transactional_id)
         if found is None:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -186,6 +189,7 @@ class TransactionMachine:
     def add_partitions(
         self, transactional_id: str, producer: ProducerIdentity, partitions: Collection[TopicPartition], version: int
     ) -> Write[None]:
+        self._check_version(version)
         transaction = self._owned(transactional_id, producer)
         if transaction.status.is_prepared:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -213,6 +217,7 @@ class TransactionMachine:
         self, transactional_id: str, producer: ProducerIdentity, commit: bool, version: int, spare_producer_id: int
     ) -> Write[ProducerIdentity]:
         """Decides the transaction. With version 2 the answer holds the epoch (or id) for the next one."""
+        self._check_version(version)
         if version < EPOCH_PER_TRANSACTION:
             transaction = self._owned(transactional_id, producer)
             is_repeated = transaction.status.is_complete

@@ -1,4 +1,4 @@
-"""Feature levels: what this release supports, and what a new cluster is finalized at.
+"""Feature levels: what this release supports, what a new cluster is finalized at, and how the levels are changed.
 
 Clients choose protocols by these: transactions of the second kind only where `transaction.version` is finalized at 2,
 the newer consumer groups only where `group.version` is at 1. A feature that is not served is not named.
@@ -6,9 +6,16 @@ the newer consumer groups only where `group.version` is at 1. A feature that is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple
+
+from moldau.metadata import codec, paths
+from moldau.metadata.controller.decision import Decision
+from moldau.metadata.image import ClusterImage
+from moldau.metadata.store import Put
+from moldau.types.errors import ErrorCode, KafkaError
 
 GROUP_VERSION = "group.version"
 METADATA_VERSION = "metadata.version"
@@ -31,3 +38,56 @@ SUPPORTED_FEATURES: Mapping[str, SupportedRange] = MappingProxyType(
 FEATURES_OF_A_NEW_CLUSTER: Mapping[str, int] = MappingProxyType(
     {name: supported.highest for name, supported in SUPPORTED_FEATURES.items()}
 )
+
+
+class UpgradeType(IntEnum):
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+class FeatureUpdate(NamedTuple):
+    name: str
+    level: int
+    upgrade_type: int
+
+
+def update_features(
+    image: ClusterImage, updates: Sequence[FeatureUpdate], controller_id: int, *, validate_only: bool
+) -> Decision[None]:
+    """All of them or none. Raises INVALID_UPDATE_VERSION with Apache Kafka's words for the first that cannot be."""
+    levels = dict(image.features.levels)
+    for update in updates:
+        problem = problem_of(update, levels.get(update.name, 0), controller_id)
+        if problem is not None:
+            raise KafkaError(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                "The update failed for all features since the following feature had an error: Invalid update version "
+                f"{update.level} for feature {update.name}. {problem}",
+            )
+        levels[update.name] = update.level
+    if validate_only or levels == dict(image.features.levels):
+        return Decision([], None)
+    return Decision([Put(paths.FEATURES, codec.encode_features(levels), image.features.epoch)], None)
+
+
+def problem_of(update: FeatureUpdate, present: int, controller_id: int) -> str | None:
+    if update.upgrade_type not in UpgradeType.__members__.values():
+        return "The controller does not support the given upgrade type."
+    if update.level < 0:
+        return "A feature version cannot be less than 0."
+    supported = SUPPORTED_FEATURES.get(update.name)
+    if supported is None:
+        return f"Local controller {controller_id} does not support this feature."
+    if not supported.lowest <= update.level <= supported.highest:
+        return f"Local controller {controller_id} only supports versions {supported.lowest}-{supported.highest}"
+    if update.level >= present:
+        return None
+    if update.upgrade_type == UpgradeType.UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
+            "downgrade."
+        )
+    if update.name == METADATA_VERSION:
+        return "This release writes its metadata in one format only."
+    return None

@@ -121,6 +121,8 @@ class TransactionCoordinator:
         return [one for shard in self.service.runtime.shards() for one in shard.machine.transactions.values()]
 
     async def _write(self, transactional_id: str, operation: Callable[[TransactionMachine], Write[T]]) -> T:
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
         partition = self.service.shard_of(transactional_id)
         return await answer_of(self.service.runtime.write(partition, lambda machine, _: operation(machine)))
 

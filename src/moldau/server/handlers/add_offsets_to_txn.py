@@ -26,6 +26,8 @@ async def handle(broker: Broker, context: RequestContext, request: AddOffsetsToT
         return AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not broker.authorizer.allows(context, Operation.READ, Resource.GROUP, request.group_id):
         return AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not request.transactional_id:
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
     try:
         partition = TopicPartition(broker.groups.topic, broker.groups.shard_of(request.group_id))

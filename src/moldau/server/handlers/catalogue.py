@@ -42,6 +42,7 @@ from moldau.server.handlers import (
     produce,
     sync_group,
     txn_offset_commit,
+    update_features,
     write_txn_markers,
 )
 from moldau.server.registry import Api
@@ -52,7 +53,7 @@ HANDLERS = (
     describe_log_dirs, create_partitions, incremental_alter_configs, describe_cluster, describe_producers,
     list_config_resources, describe_topic_partitions,
     add_partitions_to_txn, add_offsets_to_txn, txn_offset_commit, end_txn, write_txn_markers, describe_transactions,
-    list_transactions,
+    list_transactions, update_features,
     offset_commit, join_group, heartbeat, leave_group, sync_group, describe_groups, list_groups, delete_groups,
     offset_delete, consumer_group_heartbeat, consumer_group_describe,
 )  # fmt: skip
