@@ -31,7 +31,10 @@ QUICK = {
 }
 REST_SECONDS = 40.0
 #: Commits that a rebalance or a restart overtook: whoever has the partition then reads the record again.
-OVERTAKEN = {"STALE_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID", "_NO_OFFSET", "_TIMED_OUT", "NOT_COORDINATOR", "_TRANSPORT"}
+OVERTAKEN = {
+    "STALE_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS",
+    "NOT_COORDINATOR", "_NO_OFFSET", "_TIMED_OUT", "_TRANSPORT",
+}  # fmt: skip
 
 
 class Member:
@@ -308,7 +311,7 @@ def test_a_group_survives_the_brokers_death(own_broker: StartBroker) -> None:
         more = produce(broker.address, topics, 30, start=30)
         delivered(joined, more)
         rest(joined, topics, evenly)
-        assert committed(admin, "surviving", topics)
+        wait_until(lambda: committed(admin, "surviving", topics) == [60] * 6, "all is committed again", REST_SECONDS)
         first_reads = [place for member in joined for place in member.seen if place in sent]
         assert len(first_reads) == len(sent)
 
@@ -317,8 +320,8 @@ def committed(admin: AdminClient, group: str, topics: dict[str, int]) -> list[in
     wanted = [TopicPartition(topic, index) for topic, count in topics.items() for index in range(count)]
     future = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)])[group]
     try:
-        return [each.offset for each in future.result(30).topic_partitions]
-    except KafkaException:
+        return [each.offset for each in future.result(5).topic_partitions]
+    except (KafkaException, TimeoutError):
         return []
 
 
@@ -338,3 +341,43 @@ def test_described_as_a_consumer_group(quick: BrokerProcess) -> None:
     assert [(group.group_id, group.type.name, group.state.name) for group in listed] == [
         ("described", "CONSUMER", "EMPTY")
     ]
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
+def test_a_group_changes_its_protocol_and_back(quick: BrokerProcess, strategy: str) -> None:
+    """Members of the classic protocol are replaced one by one, by new ones and by old ones again; records flow."""
+    topics = {"migrating": 6}
+    admin = create(quick.address, topics)
+    classic = {
+        "group.protocol": "classic",
+        "partition.assignment.strategy": strategy,
+        "session.timeout.ms": 6000,
+        "heartbeat.interval.ms": 100,
+    }
+
+    def kind() -> str:
+        listed = admin.list_consumer_groups().result(30).valid
+        return next(str(group.type.name) for group in listed if group.group_id == "migrating")
+
+    everybody: list[Member] = []
+
+    def new(**settings: object) -> Member:
+        everybody.append(Member(quick.address, "migrating", list(topics), **settings))
+        return everybody[-1]
+
+    sent = produce(quick.address, topics, 10)
+    present = [new(**classic), new(**classic)]
+    try:
+        rest(present, topics, evenly)
+        assert kind() == "CLASSIC"
+        for settings, expected in (({}, "CONSUMER"), ({}, "CONSUMER"), (classic, "CONSUMER"), (classic, "CLASSIC")):
+            present.append(new(**settings))
+            rest(present, topics, evenly)
+            sent |= produce(quick.address, topics, 10, start=len(sent) // 6)
+            present.pop(0).leave()
+            rest(present, topics, evenly)
+            assert kind() == expected
+        delivered(everybody, sent)
+    finally:
+        for member in present:
+            member.leave()
