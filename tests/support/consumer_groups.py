@@ -75,6 +75,8 @@ class Coordinator:
         for record in write.records:
             self.log.append(record)
             self.machine.replay(record, RecordContext(NOT_IN_THE_LOG_YET, NOT_IN_THE_LOG_YET, None))
+        for reply in write.replies:
+            reply.deferred.succeed(reply.value)
         return write.answer
 
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
