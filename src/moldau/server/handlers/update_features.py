@@ -40,7 +40,7 @@ async def handle(broker: Broker, context: RequestContext, request: UpdateFeature
         return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
     return UpdateFeaturesResponse(
         error_message=None,
-        results=[UpdatableFeatureResult(feature=update.name, error_message=FINE) for update in updates]
+        results=[UpdatableFeatureResult(feature=update.name, error_message=FINE) for update in updates],
     )
 
 
