@@ -5,6 +5,7 @@ The group itself changes only when the records are replayed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from uuid import UUID
 
@@ -71,10 +72,26 @@ class Draft:
     def subscribed_topics(self) -> set[str]:
         if not self._changed and not self._removed and not self._regexes:
             return self.group.subscribed_topics()
-        return set().union(*(self.topics_of(member) for member in self.members().values()))
+        names, regexes = self._subscriptions()
+        topics = {topic for topic, count in names.items() if count > 0}
+        return topics.union(*(self.regex_topics(regex) or () for regex, count in regexes.items() if count > 0))
+
+    def _subscriptions(self) -> tuple[Counter[str], Counter[str]]:
+        """How many members use a name or an expression: counted from the few that change, not from all."""
+        names, regexes = self.group.named.copy(), self.group.regex_users.copy()
+        for member_id in self._changed.keys() | self._removed:
+            before, after = self.group.members.get(member_id), self._changed.get(member_id)
+            if before is not None:
+                names.subtract(before.topic_names)
+                regexes.subtract((before.topic_regex,))
+            if after is not None:
+                names.update(after.topic_names)
+                regexes.update((after.topic_regex,))
+        del regexes[""]
+        return names, regexes
 
     def uses_regex(self, regex: str) -> bool:
-        return any(member.topic_regex == regex for member in self.members().values())
+        return self._subscriptions()[1][regex] > 0
 
     def is_subscribed(self, member: ConsumerMember, topic_id: UUID) -> bool:
         """Of a topic that is gone nobody can say; an expression that is not resolved may match any topic."""

@@ -48,11 +48,35 @@ class Heartbeats:
     def beat(
         self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, client: Client, now: float
     ) -> Write[ConsumerGroupHeartbeatResponse]:
+        idle = group.members.get(request.member_id)
+        if idle is not None and self._has_no_news(group, idle, request, client):
+            settings = ConsumerSettings(group.group_id, self._tables.config(), self._tables.image())
+            self._watch(group, idle, settings, now)
+            return Write(self._answer(request, idle, idle, settings))
         owned = owned_partitions(request.topic_partitions)
         who = self._recognise(group, request, owned)
         draft, member = self.advance(group, who, requested(who.member, request, client), owned, now)
         settings = ConsumerSettings(group.group_id, self._tables.config(), draft.image)
         return Write(self._answer(request, who.member, member, settings), draft.records)
+
+    def _has_no_news(
+        self, group: ConsumerGroup, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: Client
+    ) -> bool:
+        """The commonest heartbeat by far says nothing, and there is nothing to say to it."""
+        return (
+            request.member_epoch == member.epoch == group.assignment_epoch == group.epoch
+            and member.state is MemberState.STABLE
+            and group.seen_image is self._tables.image()
+            and request.topic_partitions is None
+            and request.subscribed_topic_names is None
+            and request.subscribed_topic_regex is None
+            and request.instance_id == member.instance_id
+            and request.rebalance_timeout_ms == UNCHANGED
+            and request.server_assignor is None
+            and request.rack_id in (None, member.rack_id)
+            and member.classic is None
+            and (client.client_id, client.host) == (member.client_id, member.client_host)
+        )
 
     def advance(
         self, group: ConsumerGroup, who: Recognised, wanted: ConsumerMember, owned: Owned | None, now: float
@@ -178,7 +202,8 @@ class Heartbeats:
         settings: ConsumerSettings,
     ) -> ConsumerGroupHeartbeatResponse:
         """The assignment is told when it has changed, and to whoever tells everything about itself."""
-        tells = tells_everything(request) or without_epochs(known.assigned) != without_epochs(member.assigned)
+        has_changed = known is not member and without_epochs(known.assigned) != without_epochs(member.assigned)
+        tells = has_changed or tells_everything(request)
         return ConsumerGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.epoch,

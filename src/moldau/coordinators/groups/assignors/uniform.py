@@ -66,10 +66,10 @@ def kept(subscriber: Subscriber, partitions: Mapping[UUID, int], taken: set[Plac
     """What it had, still exists, it still wants, and nobody else has got."""
     return [
         (topic_id, index)
-        for topic_id, count in partitions.items()
-        if topic_id in subscriber.topics and topic_id in subscriber.current
-        for index in sorted(subscriber.current[topic_id])
-        if index < count and (topic_id, index) not in taken
+        for topic_id, indexes in subscriber.current.items()
+        if topic_id in subscriber.topics and topic_id in partitions
+        for index in sorted(indexes)
+        if index < partitions[topic_id] and (topic_id, index) not in taken
     ]
 
 
