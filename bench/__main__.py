@@ -27,6 +27,7 @@ from tests.peers.apache_kafka import PeerMissing, jars, java_program
 
 REPETITIONS = 3
 PLAIN_WIDTH = 150
+INTERRUPTED = 128 + signal.SIGINT
 
 
 def arguments(given: Sequence[str]) -> argparse.Namespace:
@@ -67,19 +68,26 @@ def main(given: Sequence[str]) -> int:
         console.print(f"bench: {failure}", style="red", highlight=False, markup=False)
         return 2
     allow_many_files()
-    loads: list[float] = []
+    loads = [os.getloadavg()[0]]
     plan = Plan(cases, peers, options.repetitions, options.quick)
     with tempfile.TemporaryDirectory(prefix="moldau-bench-", dir=options.directory) as folder:
-        outcomes = run(plan, generator, Path(folder), console, loads)
+        outcomes, finished = run(plan, generator, Path(folder), console, loads)
     console.print(report.tables(outcomes))
-    console.print(f"{report.summary(outcomes)}. {conditions(generator, plan, loads)}", highlight=False)
+    console.print(f"{report.summary(outcomes)}. {conditions(generator, plan, loads)}", highlight=False, markup=False)
     if options.json:
         options.json.write_text(json.dumps(document(generator, plan, loads, outcomes), indent=1) + "\n")
+    if not finished:
+        return INTERRUPTED
     return 1 if any(outcome.failure for outcome in outcomes) else 0
 
 
-def run(plan: Plan, generator: LoadGenerator, folder: Path, console: Console, loads: list[float]) -> list[Outcome]:
-    """Runs the plan with a bar on a terminal, with a line for each step elsewhere; notes the load averages."""
+def run(
+    plan: Plan, generator: LoadGenerator, folder: Path, console: Console, loads: list[float]
+) -> tuple[list[Outcome], bool]:
+    """Runs the plan with a bar on a terminal, with a line for each step elsewhere, and notes the load averages.
+
+    The outcomes, and whether they are all there: Ctrl-C and SIGTERM end the brokers and leave what is measured so far.
+    """
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -88,14 +96,19 @@ def run(plan: Plan, generator: LoadGenerator, folder: Path, console: Console, lo
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("starting", total=plan.steps)
+        task = progress.add_task("measuring", total=plan.steps)
 
         def tell(text: str) -> None:
             loads.append(os.getloadavg()[0])
             clock = time.strftime("%H:%M:%S")
             progress.console.print(f"{clock} {text}", style="dim", highlight=False, markup=False, soft_wrap=True)
 
-        return Runner(plan, generator, folder, tell, lambda: progress.advance(task)).run()
+        runner = Runner(plan, generator, folder, tell, lambda: progress.advance(task))
+        try:
+            runner.run()
+        except KeyboardInterrupt:
+            return [outcome for outcome in runner.outcomes if outcome.repetitions], False
+        return runner.outcomes, True
 
 
 def allow_many_files() -> None:
@@ -127,10 +140,10 @@ def document(
     }
 
 
+def interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
-    # So that the brokers are ended whatever ends this program.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)
+    signal.signal(signal.SIGTERM, interrupt)
+    sys.exit(main(sys.argv[1:]))

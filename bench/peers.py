@@ -46,7 +46,7 @@ class Topics:
 
     def __init__(self, broker: BrokerProcess) -> None:
         self._data = broker.data
-        self._admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 3})
+        self._admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
 
     def create(self, topic: str, partitions: int) -> None:
         wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1)

@@ -78,11 +78,12 @@ class Runner:
         self._tell = tell
         self._step = step
         self._topics = 0
+        self.outcomes = [Outcome(case) for case in plan.cases]
 
-    def run(self) -> list[Outcome]:
-        outcomes = {case.name: Outcome(case) for case in self._plan.cases}
-        under_load = [outcomes[case.name] for case in self._plan.cases if case.scenario.standing]
-        on_their_own = [outcomes[case.name] for case in self._plan.cases if not case.scenario.standing]
+    def run(self) -> None:
+        """Fills the outcomes as it goes on, so that there is something to show if it is interrupted."""
+        under_load = [outcome for outcome in self.outcomes if outcome.case.scenario.standing]
+        on_their_own = [outcome for outcome in self.outcomes if not outcome.case.scenario.standing]
         if under_load:
             with self._blamed_on(under_load), self._standing_brokers() as brokers:
                 for outcome in under_load:
@@ -91,7 +92,6 @@ class Runner:
         for outcome in on_their_own:
             with self._blamed_on([outcome]):
                 self._run_on_fresh(outcome)
-        return list(outcomes.values())
 
     @contextmanager
     def _blamed_on(self, outcomes: Sequence[Outcome]) -> Iterator[None]:
