@@ -64,8 +64,13 @@ def _banned_calls(path: Path) -> Iterator[str]:
 
 def test_tests_never_sleep_to_synchronise() -> None:
     # One place may pause between two looks; everything else waits for an event or looks again through it.
-    # The crash test lives a random while before each kill: that is its subject, nothing waits for it.
-    pause_between_looks = {"tests/support/waiting.py", "tests/support/process.py", "tests/faults/chaos.py"}
+    # The crash tests live a random while before each kill: that is their subject, nothing waits for it.
+    pause_between_looks = {
+        "tests/support/waiting.py",
+        "tests/support/process.py",
+        "tests/faults/chaos.py",
+        "tests/faults/exactly_once.py",
+    }
     found = [
         f"{short(path)}:{node.lineno}"
         for path in python_files("tests")
