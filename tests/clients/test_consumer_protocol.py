@@ -5,6 +5,7 @@ assignments are what the books print.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaExcepti
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.clients.conftest import StartBroker
+from tests.peers.apache_kafka import TOOLS, java_tool
 from tests.support.admin import admin_client
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
@@ -341,6 +343,25 @@ def test_described_as_a_consumer_group(quick: BrokerProcess) -> None:
     assert [(group.group_id, group.type.name, group.state.name) for group in listed] == [
         ("described", "CONSUMER", "EMPTY")
     ]
+
+
+def test_kafka_reads_the_records(quick: BrokerProcess) -> None:
+    """DumpLogSegments decodes the records of a group that changes its protocol, with a static member and a regex."""
+    topics = {"dumped-a": 2, "dumped-b": 2}
+    create(quick.address, topics)
+    classic = {"group.protocol": "classic", "heartbeat.interval.ms": 100}
+    with members(quick.address, "dumped", list(topics), 1, **classic) as first:
+        rest(first, topics)
+        with members(quick.address, "dumped", ["^dumped-.*"], 1, **{"group.instance.id": "one"}) as second:
+            rest([*first, *second], topics, evenly)
+    quick.stop()
+    files = sorted(path for path in quick.data.glob("__consumer_offsets-*/*.log") if path.stat().st_size)
+    done = java_tool(TOOLS + "DumpLogSegments", "--offsets-decoder", "--files", ",".join(map(str, files)))
+    assert "Exception" not in done.stderr, done.stderr
+    kinds = set(re.findall(r'key: {"type":"(\d+)"', done.stdout))
+    assert kinds >= {"2", "3", "5", "6", "7", "8", "16"}
+    assert "isvalid: false" not in done.stdout
+    assert "Could not" not in done.stdout
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
