@@ -153,7 +153,8 @@ def test_dump_log_segments_finds_every_batch_valid(own_broker: StartBroker) -> N
             Message(noise.randbytes(5000).hex().encode(), b"key %d" % part, (("h", b"v"),)) for part in range(5)
         ]
         client.produce(broker.address, "dumped", messages, codec=CODECS[number % 5], idempotent=number % 2 == 0)
-    broker.restart()
+    # A stop trims the indexes of the active segment, which Kafka preallocates while it runs.
+    assert broker.stop() == 0
     folder = partition_folder(broker.data, "dumped")
     logs = segment_files(folder)
     assert len(logs) >= 2

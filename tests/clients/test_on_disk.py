@@ -48,7 +48,10 @@ def test_one_folder_per_partition(address: str, admin: AdminClient, topic: str, 
     create_topic(admin, topic, 3, {"flush.messages": 1})
     client.produce(address, topic, [Message(b"x")], partition=2)
     for partition in range(3):
-        names = {path.name for path in partition_folder(data, topic, partition).iterdir()}
+        folder = partition_folder(data, topic, partition)
+        # The metadata may show a partition before its folder is made.
+        wait_until(lambda folder=folder: (folder / "partition.metadata").exists(), f"{folder} is made")
+        names = {path.name for path in folder.iterdir()}
         first = "0" * 20
         assert names >= {f"{first}.log", f"{first}.index", f"{first}.timeindex", "partition.metadata"}
     assert "leader-epoch-checkpoint" in {path.name for path in partition_folder(data, topic, 2).iterdir()}

@@ -12,7 +12,15 @@ from confluent_kafka.admin import AdminClient
 
 from tests.clients.conftest import StartBroker
 from tests.peers.choice import new_broker
-from tests.support.admin import SECONDS, admin_client, configs_of, create_topic, delete_records, log_range, topic_names
+from tests.support.admin import (
+    SECONDS,
+    admin_client,
+    configs_of,
+    create_topic,
+    delete_records,
+    settled_log_range,
+    topic_names,
+)
 from tests.support.clients import CODECS, Confluent, Message, send
 from tests.support.process import BrokerFailed, BrokerProcess
 from tests.support.raw import FETCH, RawConnection, api_versions, fetch_body, request
@@ -47,7 +55,7 @@ def test_everything_acknowledged_is_there_again(own_broker: StartBroker, end: st
         admin = end_and_start(broker, end)
         assert str(admin.describe_topics(TopicCollection(["kept"]))["kept"].result(SECONDS).topic_id) == topic_id
         assert configs_of(admin, "topic", "kept")["retention.ms"].value == "777777777"
-        ranges = [log_range(admin, "kept", partition) for partition in range(3)]
+        ranges = [settled_log_range(admin, "kept", partition) for partition in range(3)]
         assert ranges[0] == ranges[2] == (0, 250)
         # Like Kafka's, the log start may be up to a minute behind after a kill; a stop writes it.
         assert ranges[1] == (20, 250) if end == "stop" else ranges[1] in ((0, 250), (20, 250))
@@ -109,7 +117,7 @@ def test_deleted_topics_stay_deleted(own_broker: StartBroker) -> None:
     admin = end_and_start(broker, "kill")
     assert topic_names(admin) & {"doomed", "spared"} == {"spared"}
     create_topic(admin, "doomed", 1)
-    assert log_range(admin, "doomed") == (0, 0)
+    assert settled_log_range(admin, "doomed") == (0, 0)
 
 
 def test_a_second_broker_on_the_same_folder_is_refused(own_broker: StartBroker) -> None:
@@ -145,7 +153,7 @@ def test_a_stop_under_load_loses_nothing(own_broker: StartBroker) -> None:
     producer.flush(10)
     broker.start()
     admin = admin_client(broker.address)
-    end = log_range(admin, "drained")[1]
+    end = settled_log_range(admin, "drained")[1]
     values = {each.value for each in client.consume(broker.address, "drained", end)}
     assert values >= set(delivered)
 

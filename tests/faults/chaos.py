@@ -23,10 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import confluent_kafka
-from confluent_kafka.admin import AdminClient
 
 from tests.peers.choice import PEER, PEERS, new_broker
-from tests.support.admin import admin_client, create_topic, log_range
+from tests.support.admin import admin_client, create_topic, settled_log_range
 from tests.support.clients import send
 from tests.support.process import BrokerProcess, free_port
 from tests.support.segments import checked_batches, partition_folder
@@ -224,7 +223,7 @@ def check(broker: BrokerProcess, writers: list[Writer], tail: Tail) -> None:
     """Reads every log whole and compares it with what was sent, acknowledged and seen."""
     admin = admin_client(broker.address)
     for place in PLACES:
-        end = wait_until(lambda place=place: _log_end(admin, place), f"{place} has a leader", seconds=SETTLE_SECONDS)
+        end = settled_log_range(admin, *place)[1]
         keys = dict(_whole_log(broker.address, place, end))
         for offset, key in tail.seen[place].items():
             if keys.get(offset) != key:
@@ -251,16 +250,6 @@ def _check_writer(place: Place, writer: Writer, keys: dict[int, bytes]) -> None:
         raise PromiseBroken(f"{place}: the records of {writer.name} are out of order")
     if len(numbers) != writer.sent[place]:
         raise PromiseBroken(f"{place}: {writer.name} delivered {writer.sent[place]} records, {len(numbers)} are there")
-
-
-def _log_end(admin: AdminClient, place: Place) -> int:
-    """0 while the partition has no leader yet that could answer; every partition has records by now."""
-    try:
-        return log_range(admin, *place)[1]
-    except confluent_kafka.KafkaException as error:
-        if error.args[0].retriable() or error.args[0].name() == "UNKNOWN_LEADER_EPOCH":
-            return 0
-        raise
 
 
 def _whole_log(address: str, place: Place, end: int) -> Iterator[tuple[int, bytes]]:

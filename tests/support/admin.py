@@ -97,6 +97,20 @@ def log_range(admin: AdminClient, topic: str, partition: int = 0) -> tuple[int, 
     )
 
 
+def settled_log_range(admin: AdminClient, topic: str, partition: int = 0) -> tuple[int, int]:
+    """The same right after a start, when metadata may name a leader epoch that its leader has not taken up yet."""
+
+    def look() -> tuple[int, int] | None:
+        try:
+            return log_range(admin, topic, partition)
+        except KafkaException as error:
+            if error.args[0].retriable() or error.args[0].name() == "UNKNOWN_LEADER_EPOCH":
+                return None
+            raise
+
+    return wait_until(look, f"{topic}-{partition} has a leader that answers", seconds=120.0)
+
+
 def delete_records(admin: AdminClient, topic: str, before: int, partition: int = 0) -> int:
     place = TopicPartition(topic, partition, before)
     done = admin.delete_records([place])[TopicPartition(topic, partition)].result(SECONDS)
