@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from moldau.cli import broker, demo
+from moldau.cli import broker, demo, log
 from moldau.version import VERSION
 
 app = typer.Typer(
@@ -15,6 +15,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(broker.app, name="broker")
+app.add_typer(log.app, name="log")
 app.command("demo")(demo.demo)
 
 
