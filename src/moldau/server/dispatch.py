@@ -56,6 +56,12 @@ class Dispatcher:
             self._requests[key, version] = counter
         counter.value += 1
 
+    def _count_error(self, key: int, code: int) -> None:
+        """Errors of whole requests; those of single topics and partitions stand in the answers alone."""
+        self.broker.metrics.counter(
+            NETWORK, "RequestMetrics", "ErrorsPerSec", request=request_name(key), error=ErrorCode(code).name
+        ).value += 1
+
     def dispatch(self, connection: Connection, frame: Frame) -> None:
         try:
             if connection.produce_routes is not None and quick_produce.take(self.broker, connection, frame):
@@ -122,6 +128,9 @@ class Dispatcher:
     def _answer(self, slot: Slot, context: RequestContext, api: Api, answer: Message, started: float) -> None:
         if slot.mute_ms and hasattr(answer, "throttle_time_ms"):
             answer.throttle_time_ms = slot.mute_ms
+        error = getattr(answer, "error_code", 0)
+        if error:
+            self._count_error(api.key, error)
         tags = response_has_tags(api.key, context.api_version >= api.request.FLEXIBLE_FROM)
         slot.answer([frame_response(context.correlation_id, tags, encode(answer, context.api_version))])
         self._times[api.key].record((perf_counter() - started) * 1000)

@@ -44,6 +44,7 @@ from moldau.server.coordination.transactions import TransactionCoordinator
 from moldau.server.dispatch import Dispatcher
 from moldau.server.duties import begin_duties, begin_transaction_duties
 from moldau.server.dynamic_config import DynamicConfig, reconfigured_topics
+from moldau.server.gauges import register_gauges
 from moldau.server.handlers.catalogue import APIS
 from moldau.server.listeners import Host, Listeners, as_addresses
 from moldau.server.loop_lag import LoopLag
@@ -206,6 +207,7 @@ class BrokerNode:
         self.dispatcher = Dispatcher(self.broker, APIS)
         self.host = Host(config, self.dispatcher.dispatch, self._executor, self.metrics, gate)
         self._dynamic.subscribe(self._reconfigure)
+        register_gauges(self.metrics, self.partitions, self.logs)
         self.lag = LoopLag(self._loop, self.metrics)
         self.lag.start()
 

@@ -149,7 +149,12 @@ class DirectoryLoader:
             else:
                 self._open(folder, path)
         except (CorruptLogError, CorruptFileError) as error:
-            log.error("%s stays offline: %s", partition, error)
+            log.error(
+                "%s stays offline: %s; `moldau log repair %s` cuts it there, with the broker stopped",
+                partition,
+                error,
+                path,
+            )
             self._found.damaged[partition] = Damaged(path, str(error))
 
     def _open(self, folder: Folder, path: str) -> None:
