@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -32,6 +33,11 @@ REBALANCE_MS = 60_000
 CURRENT_JOIN = 9
 
 
+@cache
+def config_of(settings: tuple[tuple[str, str], ...]) -> BrokerConfig:
+    return BrokerConfig.load(dict(settings))
+
+
 class GroupShard:
     def __init__(self, **settings: object) -> None:
         self.now = 1000.0
@@ -50,7 +56,7 @@ class GroupShard:
 
     def configure(self, **settings: object) -> None:
         self.settings |= {name.replace("_", "."): str(value) for name, value in settings.items()}
-        self.config = BrokerConfig.load(self.settings)
+        self.config = config_of(tuple(self.settings.items()))
 
     def _new_machine(self, partition: int, timers: Timers) -> GroupMachine:
         return GroupMachine(partition, timers, lambda: self.config, lambda: self.image, self.wall_ms, self._new_uuid)

@@ -24,7 +24,7 @@ _libc = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Even a test run that is killed leaves no broker behind."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -127,7 +127,7 @@ class BrokerProcess(ABC):
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, taken from a library loaded before
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, taken from a library loaded before
             )
 
     def start_and_kill(self, seconds: float) -> None:

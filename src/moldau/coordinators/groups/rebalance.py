@@ -75,7 +75,10 @@ class Rebalances:
         if group.state is GroupState.COMPLETING_REBALANCE:
             for member in group.members.values():
                 member.assignment = b""
-                refuse_sync(turn, member, ErrorCode.REBALANCE_IN_PROGRESS)
+                if member.sync is not None:
+                    refuse_sync(turn, member, ErrorCode.REBALANCE_IN_PROGRESS)
+                    # While it waited its session may have ended without consequence.
+                    self.sessions.expect(group, member, turn.now)
         self._tables.timers.cancel(("sync", group.group_id))
         group.pending_syncs.clear()
         group.is_initial = group.is_empty

@@ -150,6 +150,21 @@ def test_members_that_wait_for_the_others_do_not_expire(shard: GroupShard) -> No
     assert shard.heartbeat(leader.member_id, 3) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_member_whose_sync_is_refused_late_must_be_heard_of_again(shard: GroupShard) -> None:
+    leader, follower = pair(shard)
+    shard.join(leader.member_id)
+    joined(shard, follower.member_id)
+    waiting = shard.sync(follower.member_id, 3)
+    shard.pass_time(SESSION - 1)
+    shard.heartbeat(leader.member_id, 3)
+    shard.pass_time(SESSION - 1)
+    shard.join(leader.member_id, protocols={"range": b"new"})
+    assert outcome(waiting).error_code is ErrorCode.REBALANCE_IN_PROGRESS
+    assert shard.heartbeat(follower.member_id, 3) is ErrorCode.REBALANCE_IN_PROGRESS
+    shard.pass_time(SESSION)
+    assert shard.heartbeat(follower.member_id, 3) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_a_new_member_that_waits_is_given_up_after_five_minutes(shard: GroupShard) -> None:
     patient = {"session_ms": 1_000_000, "rebalance_ms": 3_600_000}
     first = settled(shard, **patient)
