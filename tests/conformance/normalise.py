@@ -29,6 +29,7 @@ _IDENTITY: Final = (
 _DEPLOYMENT_SETTINGS: Final = frozenset({
     "listeners", "advertised.listeners", "log.dirs", "log.dir", "metadata.log.dir", "controller.quorum.voters",
 })  # fmt: skip
+_TOPIC, _GROUP = 2, 32
 _IN_ORDER: Final = frozenset({"synonyms", "records", "record_errors"})
 # Milliseconds of our days, and the same after they overflowed because a limit of 2^63 - 1 was taken from them.
 _CLOCK_TIME: Final = re.compile(r"\b1[6-9]\d{11}\b|-92233\d{14}\b")
@@ -114,7 +115,7 @@ class Normaliser:
         return value
 
     def _own(self, plain: Plain) -> Plain:
-        """Without the topics and listed groups of other scenarios, which share the broker."""
+        """Without the topics and groups of other scenarios, which share the broker."""
         if isinstance(plain, Mapping):
             return {key: self._own(value) for key, value in plain.items()}
         if isinstance(plain, Sequence) and not isinstance(plain, str | bytes):
@@ -125,7 +126,8 @@ class Normaliser:
         if not isinstance(item, Mapping):
             return False
         if "resource_name" in item:
-            return item.get("resource_type", 2) == 2 and not item["resource_name"].startswith(self.prefix)
+            is_named_by_scenarios = item.get("resource_type", _TOPIC) in (_TOPIC, _GROUP)
+            return is_named_by_scenarios and not item["resource_name"].startswith(self.prefix)
         if "group_id" in item and "protocol_type" in item and "members" not in item:
             return not item["group_id"].startswith(self.prefix)
         is_topic = "partitions" in item or "topic_authorized_operations" in item
