@@ -71,22 +71,25 @@ def run_confluent(job: Job) -> None:
         settings["group.instance.id"] = job.instance
     consumer = Consumer(settings)
 
-    def all_of(consumer: Consumer) -> list[tuple[str, int]]:
-        return [(each.topic, each.partition) for each in consumer.assignment()]
+    is_incremental = job.strategy == "cooperative-sticky"
+    mine: set[tuple[str, int]] = set()
 
     def changed(consumer: Consumer, partitions: Any) -> None:
-        if job.strategy == "cooperative-sticky":
+        if is_incremental:
             consumer.incremental_assign(partitions)
         else:
             consumer.assign(partitions)
-        tell_assigned(all_of(consumer))
+            mine.clear()
+        mine.update((each.topic, each.partition) for each in partitions)
+        tell_assigned(mine)
 
     def taken(consumer: Consumer, partitions: Any) -> None:
-        if job.strategy == "cooperative-sticky":
+        if is_incremental:
             consumer.incremental_unassign(partitions)
         else:
             consumer.unassign()
-        tell_assigned(all_of(consumer))
+        mine.difference_update((each.topic, each.partition) for each in partitions)
+        tell_assigned(mine)
 
     ending = Ending()
     consumer.subscribe([job.topic], on_assign=changed, on_revoke=taken)
@@ -131,7 +134,11 @@ def run_kafka_python(job: Job) -> None:
     ending = Ending()
     consumer.subscribe([job.topic], listener=Listener())
     while not ending.wanted:
-        found = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
+        try:
+            found = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
+        except kafka.errors.KafkaConnectionError:
+            # The client lets its user know that the broker is away.
+            continue
         records = [(each.partition, each.offset) for batch in found.values() for each in batch]
         if records:
             tell_records(records)
