@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -77,11 +75,9 @@ def run_for_a_while(broker: BrokerProcess, number: int) -> None:
                 "something is copied",
                 seconds=60,
             )
-            time.sleep(random.uniform(0, 0.3))
             if number % 2:
                 broker.kill()
                 broker.start()
-                time.sleep(random.uniform(0, 0.5))
         finally:
             copier.kill()
 

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from tests.clients.conftest import StartBroker
 from tests.support.admin import admin_client, create_topic
 from tests.support.process import BrokerProcess
+from tests.support.segments import partition_folder, segment_files
 from tests.support.waiting import wait_until
 
 SECONDS = 30.0
@@ -273,4 +274,35 @@ def test_what_was_aborted_stays_so_after_a_crash(own_broker: StartBroker) -> Non
     for _ in range(2):
         found = [value.rstrip(b"x") for value in values(broker.address, "t")]
         assert found == wanted
+        kill(broker)
+
+
+def test_compaction_keeps_transactions_right(own_broker: StartBroker) -> None:
+    """An aborted value never displaces a committed one; nor does cleaning open or lose a transaction."""
+    broker = own_broker(**FEW_PARTITIONS, **{"log.cleaner.backoff.ms": 100, "log.initial.task.delay.ms": 50})
+    config = {"cleanup.policy": "compact", "segment.bytes": 1048576, "min.cleanable.dirty.ratio": "0.01"}
+    create_topic(admin_client(broker.address), "t", 1, config)
+    producer = transactional(broker.address, "id")
+    last: dict[bytes, bytes] = {}
+    for number in range(24):
+        key, value = b"k%d" % (number % 4), b"%d" % number + b"x" * 150_000
+        producer.begin_transaction()
+        producer.produce("t", value, key)
+        producer.flush(SECONDS)
+        if number % 3 == 2:
+            producer.abort_transaction(SECONDS)
+        else:
+            producer.commit_transaction(SECONDS)
+            last[key] = value
+    folder = partition_folder(broker.data, "t")
+    before = sum(path.stat().st_size for path in segment_files(folder))
+    wait_until(
+        lambda: sum(path.stat().st_size for path in segment_files(folder)) < before * 0.7,
+        "the log is cleaned",
+        seconds=SECONDS,
+    )
+    for _ in range(2):
+        found = [value for _, value in read(broker.address, "t")]
+        assert {b"k%d" % (int(value.rstrip(b"x")) % 4): value for value in found} == last
+        assert not {value for value in found if int(value.rstrip(b"x")) % 3 == 2}
         kill(broker)

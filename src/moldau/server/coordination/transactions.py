@@ -16,7 +16,7 @@ from moldau.coordinators.transactions.machine import (
     TransactionMachine,
     TransactionSettings,
 )
-from moldau.coordinators.transactions.state import Transaction
+from moldau.coordinators.transactions.state import EPOCH_PER_TRANSACTION, Transaction
 from moldau.metadata.controller.features import TRANSACTION_VERSION
 from moldau.metadata.image import ClusterImage
 from moldau.server.appends import AppendQueue, RunBlocking
@@ -27,7 +27,7 @@ from moldau.server.coordination.service import CoordinatorService
 from moldau.server.partition_table import PartitionTable
 from moldau.server.producer_ids import ProducerIds
 from moldau.types.errors import ErrorCode, KafkaError
-from moldau.types.ids import TopicPartition
+from moldau.types.ids import NO_PRODUCER_ID, TopicPartition
 
 log = logging.getLogger("moldau.server.coordination")
 
@@ -85,7 +85,7 @@ class TransactionCoordinator:
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity | None
     ) -> ProducerIdentity:
-        spare = await self._producer_ids.next()
+        spare = await self._spare_producer_id(transactional_id)
         return await self._write(
             transactional_id,
             lambda machine: machine.init_producer_id(transactional_id, timeout_ms, expected, spare),
@@ -109,7 +109,7 @@ class TransactionCoordinator:
     async def end(
         self, transactional_id: str, producer: ProducerIdentity, commit: bool, version: int
     ) -> ProducerIdentity:
-        spare = await self._producer_ids.next() if version > 1 else -1
+        spare = await self._spare_producer_id(transactional_id) if version >= EPOCH_PER_TRANSACTION else NO_PRODUCER_ID
         return await self._write(
             transactional_id, lambda machine: machine.end(transactional_id, producer, commit, version, spare)
         )
@@ -119,6 +119,14 @@ class TransactionCoordinator:
 
     def all_transactions(self) -> list[Transaction]:
         return [one for shard in self.service.runtime.shards() for one in shard.machine.transactions.values()]
+
+    async def _spare_producer_id(self, transactional_id: str) -> int:
+        """An id in case that one is needed: for a new transactional id, or one whose epochs are spent."""
+        for shard in self.service.runtime.shards():
+            known = shard.machine.transactions.get(transactional_id)
+            if known is not None and not known.has_spent_epochs:
+                return NO_PRODUCER_ID
+        return await self._producer_ids.next()
 
     async def _write(self, transactional_id: str, operation: Callable[[TransactionMachine], Write[T]]) -> T:
         if not transactional_id:
