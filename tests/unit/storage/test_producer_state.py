@@ -278,6 +278,48 @@ def test_a_failed_commit_leaves_the_transaction_as_it_was(new_log):
     assert log.producers.has_ongoing_txn(7, 0) and produce(log, 1, transactional=True) == 1
 
 
+def test_a_marker_of_the_second_kind_needs_a_later_epoch(new_log):
+    log = new_log()
+    produce(log, 0, transactional=True)
+    for epoch in (0, -1):
+        with pytest.raises(RefusedBatchError) as error:
+            log.producers.check_marker_epoch(7, epoch)
+        assert error.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    log.producers.check_marker_epoch(7, 1)
+    end_txn(log, commit=True, epoch=1)
+    log.producers.check_marker_epoch(7, 1)  # comes again, ends nothing
+    log.producers.check_marker_epoch(8, 0)
+
+
+def test_an_ongoing_transaction_is_that_of_its_epoch(new_log):
+    log = new_log()
+    produce(log, 0, transactional=True)
+    assert log.producers.has_ongoing_txn(7, 0)
+    assert not log.producers.has_ongoing_txn(7, 1) and not log.producers.has_ongoing_txn(8, 0)
+
+
+def test_every_marker_makes_a_new_entry(new_log):
+    log = new_log()
+    assert log.producers.latest(7) is None
+    produce(log, 0, transactional=True)
+    before = log.producers.latest(7)
+    assert log.producers.latest(7) is before
+    end_txn(log, commit=False)
+    assert log.producers.latest(7) is not before
+
+
+def test_a_later_batch_may_not_overtake_the_first(new_log):
+    """The first one could not be verified yet; the second was faster."""
+    log = new_log()
+    log.producers.await_first(7, 0)
+    log.producers.await_first(7, 1)
+    assert refused(log, 1, transactional=True) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    produce(log, 0, transactional=True)
+    produce(log, 1, transactional=True)
+    log.producers.await_first(7, 0)
+    produce(log, 2, transactional=True)
+
+
 # -- snapshots --------------------------------------------------------------------------------------------------------
 
 
