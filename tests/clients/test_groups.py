@@ -286,6 +286,13 @@ def test_a_sticky_group_moves_only_what_it_must(group_admin: AdminClient, topic:
     assert all(old <= new for old, new in zip(before, after, strict=True) if old is not None and new is not None)
 
 
+def test_an_assignor_of_a_users_own_is_honoured(group_admin: AdminClient, topic: str, join: Join) -> None:
+    """GRP-14, GRP-18: the leader decides; the broker only passes it on."""
+    create_topic(group_admin, topic, PARTITIONS)
+    members = [join(name, "kafka-python", "greedy") for name in "ab"]
+    wait_until(lambda: shares(members) == [whole(topic), frozenset()], "the first member has everything", 60)
+
+
 # --- static members ---
 
 

@@ -110,6 +110,7 @@ def run_kafka_python(job: Job) -> None:
     import kafka
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 
     class Listener(kafka.ConsumerRebalanceListener):
         def on_partitions_revoked(self, revoked: Any) -> None:
@@ -118,7 +119,18 @@ def run_kafka_python(job: Job) -> None:
         def on_partitions_assigned(self, assigned: Any) -> None:
             tell_assigned((each.topic, each.partition) for each in assigned)
 
-    assignors = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
+    class Greedy(RangePartitionAssignor):
+        """An assignor of a user's own: the first member has everything."""
+
+        name = "greedy"
+
+        @classmethod
+        def assign(cls, cluster: Any, members: Any) -> Any:
+            first = min(members, key=lambda member: member.member_id)
+            none = {each.member_id: ConsumerProtocolAssignment(cls.version, [], b"") for each in members}
+            return {**none, **RangePartitionAssignor.assign(cluster, [first])}
+
+    assignors = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor, "greedy": Greedy}
     consumer = kafka.KafkaConsumer(
         bootstrap_servers=job.address,
         group_id=job.group,
