@@ -13,6 +13,9 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.clients.conftest import StartBroker
+from tests.conformance.group_members import GroupMember as RawMember
+from tests.conformance.session import Session, new_tag
+from tests.conformance.wire_client import WireClient
 from tests.peers.choice import new_broker
 from tests.support.admin import SECONDS, add_partitions, admin_client, create_topic
 from tests.support.clients import send
@@ -399,3 +402,19 @@ def test_offsets_of_a_group_are_altered_and_go_with_their_topic(
     assert committed(group_admin, topic) == {0: 5, 1: 6}
     group_admin.delete_topics([topic])[topic].result(SECONDS)
     wait_until(lambda: committed(group_admin, topic) == {}, "the offsets are gone")
+
+
+def test_a_broker_that_stops_sends_its_members_to_the_next_coordinator(own_broker: StartBroker) -> None:
+    """A member that waits for the others is answered, not waited for."""
+    broker = own_broker(**SETTINGS)
+    host, port = broker.address.rsplit(":", 1)
+    session = Session.start("stop", 9, WireClient(host, int(port)), new_tag(), broker.restart)
+    session.await_coordinator(0)
+    settled, late = (RawMember(session, name) for name in "ab")
+    settled.settle()
+    late.get_id()
+    with session.waiting_for("join", "join_group", late.join()):
+        settled.await_state("PreparingRebalance")
+        assert broker.stop() == 0
+    session.client.close()
+    assert session.answers["join"]["error_code"] == "NOT_COORDINATOR"

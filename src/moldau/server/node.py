@@ -280,11 +280,13 @@ class BrokerNode:
         """Stops accepting, lets requests under way finish, flushes, and marks the shutdown as clean."""
         self.listeners.close()
         await self.upkeep.stop()
+        self.appends.flush()
+        # Whoever waits for a group is sent to its next coordinator, instead of being waited for.
+        await self.transactions.stop()
+        await self.groups.stop()
         await self._drain()
         self.lag.stop()
         self.images.stop()
-        await self.transactions.stop()
-        await self.groups.stop()
         await self.logs.close(clean=True)
         await self.store.close()
         self._executor.shutdown()
