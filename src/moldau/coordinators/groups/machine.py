@@ -23,7 +23,6 @@ from moldau.coordinators.record_codec import kind_of
 from moldau.metadata.image import ClusterImage
 
 CONSUMER_KINDS = frozenset(kind for kind in RecordKind if kind >= RecordKind.CONSUMER_GROUP_METADATA)
-OFFSET_KINDS = (RecordKind.OFFSET_COMMIT, RecordKind.LEGACY_OFFSET_COMMIT)
 
 
 class GroupMachine:
@@ -51,7 +50,7 @@ class GroupMachine:
 
     def replay(self, record: StateRecord, context: RecordContext) -> None:
         kind = kind_of(record.key)
-        if kind in OFFSET_KINDS:
+        if 0 <= kind <= RecordKind.OFFSET_COMMIT:
             group_id = self.tables.offsets.replay(record, context.producer)
             if context.offset == NOT_IN_THE_LOG_YET and record.value is not None:
                 self._give_a_group(group_id)

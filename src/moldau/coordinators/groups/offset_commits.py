@@ -7,7 +7,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from moldau.coordinators.groups.classic_group import ClassicGroup, GroupState
-from moldau.coordinators.groups.offsets import CommittedOffset, commit_record
+from moldau.coordinators.groups.offset_codec import CommittedOffset, commit_record
 from moldau.coordinators.groups.sessions import Sessions
 from moldau.coordinators.groups.tables import GroupTables
 from moldau.coordinators.machine import ProducerStamp, StateRecord, Write

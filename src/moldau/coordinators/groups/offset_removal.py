@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from uuid import UUID
 
-from moldau.coordinators.groups.offsets import CommittedOffset, offset_tombstone
+from moldau.coordinators.groups.offset_codec import CommittedOffset, offset_tombstone
 from moldau.coordinators.groups.tables import Group, GroupTables
 from moldau.coordinators.machine import StateRecord, Write
 from moldau.types.errors import ErrorCode, KafkaError

@@ -6,28 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
-from moldau.coordinators.groups.records import OffsetCommitKey, OffsetCommitValue, RecordKind
+from moldau.coordinators.groups.offset_codec import CommittedOffset, read_key, read_value
 from moldau.coordinators.machine import ProducerStamp, StateRecord
-from moldau.coordinators.record_codec import decode_key, decode_value, encode_record
-from moldau.types.ids import NO_EPOCH, NO_TIMESTAMP, ZERO_TOPIC_ID, TopicPartition
-
-VALUE_VERSION = 4
-#: The version in which an offset can say itself when it expires; only old clients ask for that.
-VALUE_VERSION_WITH_EXPIRY = 1
-
-
-@dataclass(slots=True)
-class CommittedOffset:
-    offset: int
-    leader_epoch: int = NO_EPOCH
-    metadata: str = ""
-    commit_timestamp: int = NO_TIMESTAMP
-    expire_timestamp: int = NO_TIMESTAMP
-    topic_id: UUID = ZERO_TOPIC_ID
-
-    def is_of_another_topic(self, topic_id: UUID) -> bool:
-        """The name was used before by a topic that was deleted. An id that is not known fits all."""
-        return ZERO_TOPIC_ID not in (self.topic_id, topic_id) and self.topic_id != topic_id
+from moldau.types.ids import TopicPartition
 
 
 @dataclass(slots=True)
@@ -54,8 +35,6 @@ class OffsetTable:
         self.readers: dict[str, set[str]] = {}
         """The groups that have offsets of a topic, and perhaps some that had."""
         self._order = 0
-        #: One object for equal ids: there may be a million offsets and only a few topics.
-        self._topic_ids: dict[UUID, UUID] = {}
 
     def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         return self.committed.get(group, {}).get(topic, {}).get(partition)
@@ -93,30 +72,20 @@ class OffsetTable:
 
     def replay(self, record: StateRecord, producer: ProducerStamp | None) -> str:
         """Gives the group that the offset belongs to."""
-        key = decode_key(OffsetCommitKey, record.key)
-        value = decode_value(OffsetCommitValue, record.value)
-        if value is None:
-            self._remove(key.group, key.topic, key.partition)
-            return key.group
-        offset = CommittedOffset(
-            value.offset,
-            value.leader_epoch,
-            value.metadata,
-            value.commit_timestamp,
-            value.expire_timestamp,
-            self._topic_ids.setdefault(value.topic_id, value.topic_id),
-        )
-        if producer is None:
-            self._commit(key.group, key.topic, key.partition, offset)
+        group, topic, partition = read_key(record.key)
+        offset = read_value(record.value)
+        if offset is None:
+            self._remove(group, topic, partition)
+        elif producer is None:
+            self._commit(group, topic, partition, offset)
             if self.pending:
-                self._overtake(key.group, TopicPartition(key.topic, key.partition))
+                self._overtake(group, TopicPartition(topic, partition))
         else:
             self._order += 1
-            groups = self.pending.setdefault(producer.producer_id, {})
-            partition = TopicPartition(key.topic, key.partition)
-            groups.setdefault(key.group, {})[partition] = PendingOffset(offset, self._order)
-            self.readers.setdefault(key.topic, set()).add(key.group)
-        return key.group
+            pending = self.pending.setdefault(producer.producer_id, {}).setdefault(group, {})
+            pending[TopicPartition(topic, partition)] = PendingOffset(offset, self._order)
+            self.readers.setdefault(topic, set()).add(group)
+        return group
 
     def replay_end_of_transaction(self, producer_id: int, is_committed: bool) -> None:
         groups = self.pending.pop(producer_id, {})
@@ -156,22 +125,3 @@ class OffsetTable:
                 self.readers[topic].discard(group)
             if not topics:
                 del self.committed[group]
-
-
-def commit_record(group: str, topic: str, partition: int, offset: CommittedOffset) -> StateRecord:
-    value = OffsetCommitValue(
-        offset=offset.offset,
-        leader_epoch=offset.leader_epoch,
-        metadata=offset.metadata,
-        commit_timestamp=offset.commit_timestamp,
-        expire_timestamp=offset.expire_timestamp,
-        topic_id=offset.topic_id,
-    )
-    version = VALUE_VERSION if offset.expire_timestamp == NO_TIMESTAMP else VALUE_VERSION_WITH_EXPIRY
-    key = OffsetCommitKey(group=group, topic=topic, partition=partition)
-    return encode_record(RecordKind.OFFSET_COMMIT, key, value, version)
-
-
-def offset_tombstone(group: str, topic: str, partition: int) -> StateRecord:
-    key = OffsetCommitKey(group=group, topic=topic, partition=partition)
-    return encode_record(RecordKind.OFFSET_COMMIT, key, None)

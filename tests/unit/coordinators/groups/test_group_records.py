@@ -9,7 +9,8 @@ import pytest
 from moldau.coordinators.groups.classic import restored
 from moldau.coordinators.groups.classic_group import ClassicGroup, GroupState
 from moldau.coordinators.groups.classic_records import group_record, group_tombstone, new_group_record
-from moldau.coordinators.groups.offsets import CommittedOffset, OffsetTable, commit_record, offset_tombstone
+from moldau.coordinators.groups.offset_codec import CommittedOffset, commit_record, offset_tombstone
+from moldau.coordinators.groups.offsets import OffsetTable
 from moldau.coordinators.groups.records import (
     GroupMetadataKey,
     GroupMetadataValue,

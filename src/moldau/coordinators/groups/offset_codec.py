@@ -1,0 +1,111 @@
+"""OffsetCommit records: there may be a million of them to load, so the common form is read by hand.
+
+    key    int16 kind = 1, string group, string topic, int32 partition
+    value  int16 version = 4, int64 offset, int32 leader epoch, compact string metadata, int64 commit timestamp,
+           tagged fields: none, or tag 0 with the 16 bytes of the topic id
+
+The common form has version 4 and no metadata. All others are read by the codec of messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from struct import Struct
+from struct import error as StructError
+from typing import Final
+from uuid import UUID
+
+from moldau.coordinators.groups.records import OffsetCommitKey, OffsetCommitValue, RecordKind
+from moldau.coordinators.machine import StateRecord
+from moldau.coordinators.record_codec import decode_key, decode_value, encode_record
+from moldau.types.ids import NO_EPOCH, NO_TIMESTAMP, ZERO_TOPIC_ID
+from moldau.wire.codec import DecodeError
+
+VALUE_VERSION = 4
+#: The version in which an offset can say itself when it expires; only old clients ask for that.
+VALUE_VERSION_WITH_EXPIRY = 1
+
+_LENGTH: Final = Struct(">h")
+_PARTITION: Final = Struct(">i")
+_COMMON: Final = Struct(">hqiBqBBB")
+_NO_METADATA, _ONE_TAG, _TOPIC_ID_TAG, _ID_BYTES = 1, 1, 0, 16
+_COMMON_SIZE: Final = _COMMON.size + _ID_BYTES
+REMEMBERED_TOPIC_IDS = 10_000
+
+
+@dataclass(slots=True)
+class CommittedOffset:
+    offset: int
+    leader_epoch: int = NO_EPOCH
+    metadata: str = ""
+    commit_timestamp: int = NO_TIMESTAMP
+    expire_timestamp: int = NO_TIMESTAMP
+    topic_id: UUID = ZERO_TOPIC_ID
+
+    def is_of_another_topic(self, topic_id: UUID) -> bool:
+        """The name was used before by a topic that was deleted. An id that is not known fits all."""
+        return ZERO_TOPIC_ID not in (self.topic_id, topic_id) and self.topic_id != topic_id
+
+
+@lru_cache(REMEMBERED_TOPIC_IDS)
+def topic_id_of(raw: bytes) -> UUID:
+    """One object for equal ids: there are a few topics for many offsets."""
+    return UUID(bytes=raw)
+
+
+def read_key(key: bytes) -> tuple[str, str, int]:
+    """Group, topic and partition."""
+    try:
+        (size,) = _LENGTH.unpack_from(key, 2)
+        topic_at = 4 + size
+        (topic_size,) = _LENGTH.unpack_from(key, topic_at)
+        end = topic_at + 2 + topic_size
+        if size >= 0 <= topic_size and end + 4 <= len(key):
+            (partition,) = _PARTITION.unpack_from(key, end)
+            return str(key[4:topic_at], "utf-8", "replace"), str(key[topic_at + 2 : end], "utf-8", "replace"), partition
+    except StructError:
+        pass
+    # Not as it should be: let the codec say why.
+    decoded = decode_key(OffsetCommitKey, key)
+    raise DecodeError(f"the key of a commit of {decoded.group} has no topic or partition")
+
+
+def read_value(value: bytes | None) -> CommittedOffset | None:
+    """None for a tombstone."""
+    if value is None:
+        return None
+    if len(value) == _COMMON_SIZE:
+        version, offset, leader_epoch, metadata, timestamp, tags, tag, size = _COMMON.unpack_from(value)
+        is_common = version == VALUE_VERSION and metadata == _NO_METADATA and tags == _ONE_TAG
+        if is_common and tag == _TOPIC_ID_TAG and size == _ID_BYTES:
+            return CommittedOffset(offset, leader_epoch, "", timestamp, NO_TIMESTAMP, topic_id_of(value[-_ID_BYTES:]))
+    decoded = decode_value(OffsetCommitValue, value)
+    assert decoded is not None
+    return CommittedOffset(
+        decoded.offset,
+        decoded.leader_epoch,
+        decoded.metadata,
+        decoded.commit_timestamp,
+        decoded.expire_timestamp,
+        topic_id_of(decoded.topic_id.bytes),
+    )
+
+
+def commit_record(group: str, topic: str, partition: int, offset: CommittedOffset) -> StateRecord:
+    value = OffsetCommitValue(
+        offset=offset.offset,
+        leader_epoch=offset.leader_epoch,
+        metadata=offset.metadata,
+        commit_timestamp=offset.commit_timestamp,
+        expire_timestamp=offset.expire_timestamp,
+        topic_id=offset.topic_id,
+    )
+    version = VALUE_VERSION if offset.expire_timestamp == NO_TIMESTAMP else VALUE_VERSION_WITH_EXPIRY
+    key = OffsetCommitKey(group=group, topic=topic, partition=partition)
+    return encode_record(RecordKind.OFFSET_COMMIT, key, value, version)
+
+
+def offset_tombstone(group: str, topic: str, partition: int) -> StateRecord:
+    key = OffsetCommitKey(group=group, topic=topic, partition=partition)
+    return encode_record(RecordKind.OFFSET_COMMIT, key, None)
