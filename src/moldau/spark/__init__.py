@@ -1,0 +1,4 @@
+"""Spark's side: the data source `moldau`, its planner and its tasks. Imports `client` and the base layers (types,
+kernels, wire, config, metrics), never the broker. What Spark looks up often (source, options, planner) imports no
+Arrow, pandas or librdkafka.
+"""
