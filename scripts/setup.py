@@ -79,7 +79,7 @@ LIST_REQUIREMENTS = """
 import tomllib
 project = tomllib.load(open("pyproject.toml", "rb"))["project"]
 extras = project["optional-dependencies"]
-wanted = [*project["dependencies"], *extras["demo"], *extras["dev"]]
+wanted = [*project["dependencies"], *extras["spark"], *extras["demo"], *extras["dev"]]
 print(*(name for name in wanted if not name.startswith("moldau")), sep="\\n")
 """
 

@@ -34,6 +34,7 @@ def test_every_dependency_has_its_reason() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [
         *project["dependencies"],
+        *project["optional-dependencies"]["spark"],
         *project["optional-dependencies"]["demo"],
         *project["optional-dependencies"]["dev"],
     ]
