@@ -1,0 +1,63 @@
+"""Client settings from Kafka's property names."""
+
+import pytest
+
+from moldau.client.errors import SettingError
+from moldau.client.settings import Address, ClientSettings, parse_addresses
+
+HERE = {"bootstrap.servers": "localhost:9092"}
+
+
+def test_addresses() -> None:
+    found = parse_addresses(" a:1, PLAINTEXT://b:2 ,[::1]:3,")
+    assert found == (Address("a", 1), Address("b", 2), Address("::1", 3))
+    assert str(found[2]) == "[::1]:3"
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", ":9092", "host:nine", "host:70000"])
+def test_what_is_no_address_is_named(text: str) -> None:
+    with pytest.raises(SettingError, match=r"bootstrap\.servers"):
+        parse_addresses(text)
+
+
+def test_times_are_milliseconds() -> None:
+    settings = ClientSettings.from_properties({**HERE, "request.timeout.ms": "1500"})
+    assert settings.request_seconds == 1.5
+
+
+def test_a_time_that_is_no_number_is_named() -> None:
+    with pytest.raises(SettingError, match=r"request\.timeout\.ms: '5s'"):
+        ClientSettings.from_properties({**HERE, "request.timeout.ms": "5s"})
+
+
+def test_credentials_come_from_the_login_module_line() -> None:
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="al\\"ice" password="a;b=c";'
+    settings = ClientSettings.from_properties(
+        {**HERE, "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas}
+    )
+    assert settings.sasl is not None
+    assert settings.tls is not None
+    assert (settings.sasl.username, settings.sasl.password) == ('al"ice', "a;b=c")
+    assert "a;b=c" not in repr(settings)
+
+
+def test_mechanisms_of_librdkafka_are_left_to_it() -> None:
+    settings = ClientSettings.from_properties(
+        {**HERE, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+    )
+    assert settings.needs_librdkafka
+
+
+def test_a_mechanism_without_credentials_is_refused() -> None:
+    with pytest.raises(SettingError, match="username"):
+        ClientSettings.from_properties({**HERE, "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256"})
+
+
+def test_java_stores_are_refused_with_the_way_out() -> None:
+    with pytest.raises(SettingError, match="PEM"):
+        ClientSettings.from_properties({**HERE, "security.protocol": "SSL", "ssl.truststore.location": "trust.jks"})
+
+
+def test_an_unknown_protocol_is_named() -> None:
+    with pytest.raises(SettingError, match="TLS"):
+        ClientSettings.from_properties({**HERE, "security.protocol": "TLS"})
