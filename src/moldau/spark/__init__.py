@@ -2,3 +2,7 @@
 kernels, wire, config, metrics), never the broker. What Spark looks up often (source, options, planner) imports no
 Arrow, pandas or librdkafka.
 """
+
+from moldau.spark.session import session
+
+__all__ = ["session"]

@@ -1,0 +1,143 @@
+"""A Spark session that just works: `moldau.spark.session()`.
+
+It finds Java, points Spark's workers at this Python, and sets what streams on topics need. Every setting below is a
+default: `spark.*` arguments win, and so does what `spark-submit` or `spark-defaults.conf` passed, because Spark is only
+told what the caller did not say. Nothing assumes local mode: any master works.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moldau.spark.java import find_java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+DAEMON_MODULE = "moldau.spark.daemon"
+LOCAL_MASTER = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
+
+# Each with its reason, for the reference page and for whoever wants another value.
+DEFAULTS: Mapping[str, tuple[str, str]] = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        "state outgrows the heap, and transformWithState needs it",
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": (
+        "true",
+        "a batch commits what changed, not a snapshot of all state",
+    ),
+    "spark.sql.adaptive.streaming.stateless.enabled": (
+        "false",
+        "a replayed batch must have the same tasks with the same rows, which the exactly-once sink relies on",
+    ),
+    "spark.sql.execution.arrow.pyspark.enabled": ("true", "toPandas and createDataFrame without a copy per row"),
+    "spark.sql.session.timeZone": ("UTC", "one zone for the whole pipeline: windows do not depend on the machine"),
+    "spark.ui.showConsoleProgress": ("false", "no bars between the program's own lines"),
+}
+LOCAL_DEFAULTS: Mapping[str, tuple[str, str]] = {
+    "spark.driver.bindAddress": ("127.0.0.1", "local mode needs no other interface"),
+    "spark.driver.host": ("127.0.0.1", "and no name of this machine that resolves"),
+}
+
+
+class SparkMissing(ImportError):
+    """PySpark is not installed."""
+
+
+def session(
+    app_name: str = "moldau",
+    master: str | None = None,
+    *,
+    ui: bool = True,
+    log_level: str = "ERROR",
+    preload: bool | Iterable[str] = True,
+    settings: Mapping[str, object] | None = None,
+    **spark_settings: object,
+) -> "SparkSession":
+    """A session for streams on topics; an active one is returned with these settings applied to it.
+
+    `master`: as for Spark, `local[*]` by default unless `spark-submit` chose one. `ui=False` switches the web page
+    off. `preload`: fork workers from a process that has imported Arrow and the data source; names of further modules
+    may be given (`preload=["pandas"]` makes stateful Python operators start sooner). `settings`, or
+    keywords such as `**{"spark.executor.memory": "2g"}`, go to Spark as they are.
+    """
+    session_class = _require_spark()
+    given = _checked({**(settings or {}), **spark_settings})
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    wanted_master = master or given.get("spark.master") or (None if submitted else "local[*]")
+    if wanted_master is not None and not wanted_master.startswith("sc://") and not submitted:
+        os.environ["JAVA_HOME"] = str(find_java_home(os.environ))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = session_class.builder.appName(app_name)
+    if wanted_master is not None:
+        builder = builder.master(wanted_master)
+    for key, value in session_settings(wanted_master, given, ui=ui, log_level=log_level, preload=preload).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(log_level)
+    return spark
+
+
+def session_settings(
+    master: str | None,
+    given: Mapping[str, str],
+    *,
+    ui: bool = True,
+    log_level: str = "ERROR",
+    preload: bool | Iterable[str] = True,
+) -> dict[str, str]:
+    """Everything that a session is told: our defaults for this master, under what was given."""
+    settings = {key: value for key, (value, _) in DEFAULTS.items()}
+    if master is not None and LOCAL_MASTER.fullmatch(master):
+        settings |= {key: value for key, (value, _) in LOCAL_DEFAULTS.items()}
+    if cores := cores_of(master, given):
+        settings["spark.sql.shuffle.partitions"] = str(cores)
+    if not ui:
+        settings["spark.ui.enabled"] = "false"
+    if preload:
+        settings["spark.python.daemon.module"] = DAEMON_MODULE
+        modules = () if preload is True else tuple(preload)
+        if modules:
+            settings["spark.executorEnv.MOLDAU_SPARK_PRELOAD"] = ",".join(modules)
+    settings |= given
+    quiet = f'"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}" -Dmoldau.log.level={log_level}'
+    java_options = f"{quiet} {given.get('spark.driver.extraJavaOptions', '')}".strip()
+    return settings | {"spark.driver.extraJavaOptions": java_options}
+
+
+def cores_of(master: str | None, settings: Mapping[str, str]) -> int | None:
+    """How many tasks can run at once, as far as master and settings tell; Spark's default of 200 shuffle partitions
+    is for large clusters, and a stateful query keeps its first number for life."""
+    if master is not None and (local := LOCAL_MASTER.fullmatch(master)):
+        number = local.group(1)
+        return _own_cores() if number == "*" else int(number or 1)
+    if "spark.cores.max" in settings:
+        return int(settings["spark.cores.max"])
+    if "spark.executor.instances" in settings:
+        return int(settings["spark.executor.instances"]) * int(settings.get("spark.executor.cores", "1"))
+    return None
+
+
+def _own_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _checked(settings: Mapping[str, object]) -> dict[str, str]:
+    for key in settings:
+        if not key.startswith("spark."):
+            raise ValueError(f"{key!r} is no setting of Spark: their names begin with 'spark.'")
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()}
+
+
+def _require_spark() -> "type[SparkSession]":
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SparkMissing(f"PySpark is not installed ({error}): pip install 'moldau[spark]'") from None
+    return SparkSession

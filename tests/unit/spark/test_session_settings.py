@@ -1,0 +1,67 @@
+"""What a session is told, for each master and beside the caller's own settings."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from moldau.spark.session import cores_of, session, session_settings
+
+
+@pytest.mark.parametrize(
+    ("master", "settings", "cores"),
+    [
+        ("local", {}, 1),
+        ("local[3]", {}, 3),
+        ("local[4, 2]", {}, 4),
+        ("local[*]", {}, len(os.sched_getaffinity(0))),
+        ("spark://host:7077", {}, None),
+        ("spark://host:7077", {"spark.cores.max": "6"}, 6),
+        ("yarn", {"spark.executor.instances": "3", "spark.executor.cores": "4"}, 12),
+        (None, {}, None),
+    ],
+)
+def test_cores_are_what_the_master_says(master: str | None, settings: dict[str, str], cores: int | None) -> None:
+    assert cores_of(master, settings) == cores
+
+
+def test_given_settings_win() -> None:
+    given = {"spark.sql.shuffle.partitions": "7", "spark.sql.session.timeZone": "CET"}
+    made = session_settings("local[2]", given)
+    assert made["spark.sql.shuffle.partitions"] == "7"
+    assert made["spark.sql.session.timeZone"] == "CET"
+    assert made["spark.sql.streaming.stateStore.providerClass"].endswith("RocksDBStateStoreProvider")
+
+
+def test_java_options_of_the_caller_are_kept_beside_the_quiet_log() -> None:
+    made = session_settings("local", {"spark.driver.extraJavaOptions": "-Xss4m"})
+    assert made["spark.driver.extraJavaOptions"].endswith(" -Xss4m")
+    assert "log4j2.properties" in made["spark.driver.extraJavaOptions"]
+
+
+def test_nothing_of_local_mode_reaches_a_cluster() -> None:
+    made = session_settings("spark://host:7077", {})
+    assert "spark.driver.host" not in made
+    assert "spark.sql.shuffle.partitions" not in made
+
+
+def test_the_user_interface_and_the_preloading_can_be_switched_off() -> None:
+    made = session_settings("local", {}, ui=False, preload=False)
+    assert made["spark.ui.enabled"] == "false"
+    assert "spark.python.daemon.module" not in made
+    more = session_settings("local", {}, preload=["pandas", "torch"])
+    assert more["spark.executorEnv.MOLDAU_SPARK_PRELOAD"] == "pandas,torch"
+
+
+def test_a_setting_that_is_none_of_sparks_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"'sparc\.ui'"):
+        session(settings={"sparc.ui": "no"})
+
+
+def test_without_pyspark_one_line_says_what_to_install() -> None:
+    code = "import sys; sys.modules['pyspark'] = None; import moldau.spark; moldau.spark.session()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.strip().splitlines()[-1].endswith("pip install 'moldau[spark]'")
