@@ -1,0 +1,240 @@
+"""From options, environment and profiles to a cluster.
+
+Which properties count, the later ones winning:
+
+    1. a profile: the one of --profile, else MOLDAU_PROFILE, else the current one of `moldau profile use`; the current
+       one counts only where nothing else names servers, since its password is not for another cluster
+    2. MOLDAU_BOOTSTRAP_SERVERS, unless --profile was given
+    3. --command-config FILE, a properties file as Kafka's tools take it
+    4. --config KEY=VALUE, as often as wanted
+    5. --bootstrap-server
+
+Without any of them: localhost:9092. Property names are Java's; librdkafka's are taken as well.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from moldau.cli import profiles
+from moldau.cli.output import UNREACHABLE, WRONG_USAGE, CommandError, warn
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Producer
+    from confluent_kafka.admin import AdminClient
+
+    from moldau.client.cluster import Cluster
+    from moldau.client.settings import Address
+
+SERVERS: Final = "bootstrap.servers"
+DEFAULT_SERVERS: Final = "localhost:9092"
+SERVERS_VARIABLE: Final = "MOLDAU_BOOTSTRAP_SERVERS"
+PROFILE_VARIABLE: Final = "MOLDAU_PROFILE"
+REACH_SECONDS: Final = 5.0
+CALL_SECONDS: Final = 30.0
+LOOK_SECONDS: Final = 0.5
+# Trying again would not help: the connection stands, but its settings are wrong.
+HOPELESS: Final = ("_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM")
+
+
+def properties_from(
+    bootstrap: str | None = None,
+    profile: str | None = None,
+    config: Sequence[str] = (),
+    command_config: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The properties of the wanted cluster, as the head of this file orders them."""
+    environment = os.environ if environment is None else environment
+    given = read_properties(command_config) if command_config else {}
+    given |= pairs(config, "--config")
+    if bootstrap is not None:
+        given[SERVERS] = bootstrap
+    from_environment = environment.get(SERVERS_VARIABLE)
+    wanted = profile or environment.get(PROFILE_VARIABLE)
+    if wanted:
+        base = dict(profiles.load(environment).get(wanted))
+    elif SERVERS in given or from_environment:
+        base = {}
+    else:
+        known = profiles.load(environment)
+        base = dict(known.get(known.current)) if known.current else {}
+    if from_environment and not profile:
+        base[SERVERS] = from_environment
+    return {SERVERS: DEFAULT_SERVERS} | base | given
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """A properties file as Kafka's tools take it."""
+    from moldau.config.properties import PropertiesError, read
+
+    try:
+        return read(path)
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}", exit_code=WRONG_USAGE) from error
+    except PropertiesError as error:
+        raise CommandError(f"{path} is not a properties file: {error}", exit_code=WRONG_USAGE) from error
+
+
+def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
+    """KEY=VALUE texts of a repeated option."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise CommandError(f"{option} {text!r}: expected KEY=VALUE", exit_code=WRONG_USAGE)
+        found[key.strip()] = value.strip()
+    return found
+
+
+class Connection:
+    """One cluster for the length of a command. Nothing is connected before it is used."""
+
+    def __init__(self, properties: Mapping[str, str], lenient: bool = False, reach_seconds: float = REACH_SECONDS):
+        self.properties = dict(properties)
+        self.reach_seconds = reach_seconds
+        self._lenient = lenient
+        """Unknown properties are warned about, as Java's clients do, instead of refused."""
+        self._admin: AdminClient | None = None
+        self._wire: Cluster | None = None
+        self._last_errors: list[KafkaError] = []
+
+    @property
+    def servers(self) -> str:
+        return self.properties[SERVERS]
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        from moldau.client.errors import SettingError
+        from moldau.client.settings import parse_addresses
+
+        try:
+            return parse_addresses(self.servers)
+        except SettingError as error:
+            raise CommandError(str(error), exit_code=WRONG_USAGE) from None
+
+    def settings(self, **more: Any) -> dict[str, Any]:
+        """librdkafka's settings, with more of them added."""
+        from moldau.cli.librdkafka import translate
+
+        return {"client.id": "moldau", **translate(self.properties), **more}
+
+    def admin(self) -> AdminClient:
+        """librdkafka's admin client, after a broker has answered it."""
+        if self._admin is None:
+            self.probe()
+            from confluent_kafka.admin import AdminClient
+
+            made = self._make(AdminClient, {"error_cb": self._last_errors.append})
+            self._await_broker(made)
+            self._admin = made
+        return self._admin
+
+    def producer(self, **more: Any) -> Producer:
+        """A producer for a cluster that was reached."""
+        from confluent_kafka import Producer
+
+        self.admin()
+        made: Producer = self._make(Producer, more)
+        return made
+
+    def consumer(self, **more: Any) -> Consumer:
+        """A consumer for a cluster that was reached; `group.id` is the caller's."""
+        from confluent_kafka import Consumer
+
+        self.admin()
+        made: Consumer = self._make(Consumer, more)
+        return made
+
+    def wire(self) -> Cluster:
+        """Our own client, for the calls that librdkafka's admin client lacks."""
+        if self._wire is None:
+            self.probe()
+            from moldau.client.cluster import Cluster
+            from moldau.client.errors import SettingError
+            from moldau.client.settings import ClientSettings
+
+            try:
+                self._wire = Cluster(ClientSettings.from_properties(self.properties))
+            except SettingError as error:
+                raise CommandError(str(error), exit_code=WRONG_USAGE) from None
+        return self._wire
+
+    def close(self) -> None:
+        if self._wire is not None:
+            self._wire.close()
+
+    def probe(self) -> None:
+        """A plain connect to the servers, so that a wrong address is told at once and with its cause."""
+        causes = []
+        deadline = time.monotonic() + self.reach_seconds
+        for address in self.addresses:
+            try:
+                remaining = max(LOOK_SECONDS, deadline - time.monotonic())
+                socket.create_connection((address.host, address.port), remaining).close()
+            except OSError as error:
+                causes.append(f"{address}: {_cause(error)}")
+            else:
+                return
+        raise self._unreachable(", ".join(causes))
+
+    def _make(self, kind: Any, more: Mapping[str, Any]) -> Any:
+        """A client of librdkafka, which names one unknown property at a time."""
+        from confluent_kafka import KafkaException
+
+        settings = self.settings(**more)
+        while True:
+            try:
+                return kind(settings)
+            except KafkaException as error:
+                problem = str(error.args[0].str())
+                unknown = problem.partition('No such configuration property: "')[2].removesuffix('"')
+                if not (self._lenient and unknown in settings):
+                    raise CommandError(f"client property refused: {problem}", exit_code=WRONG_USAGE) from None
+                del settings[unknown]
+                warn(f"the property {unknown} is not known here and was left out")
+
+    def _await_broker(self, admin: AdminClient) -> None:
+        """The first answer, looked for in short turns: Ctrl-C is heard, and refused credentials end it at once."""
+        from concurrent.futures import TimeoutError as NotYet
+
+        from confluent_kafka import KafkaException
+
+        answer = admin.describe_cluster(request_timeout=self.reach_seconds)
+        while True:
+            try:
+                answer.result(LOOK_SECONDS)
+            except NotYet:
+                admin.poll(0)
+                if hopeless := [seen for seen in self._last_errors if seen.name() in HOPELESS]:
+                    raise self._unreachable(str(hopeless[0].str())) from None
+            except KafkaException as error:
+                admin.poll(0)
+                raise self._unreachable(str([*self._last_errors, error.args[0]][0].str())) from None
+            else:
+                return
+
+    def _unreachable(self, cause: str) -> CommandError:
+        hint = f"check --bootstrap-server, --profile and {SERVERS_VARIABLE}, and that the broker runs"
+        return CommandError(f"no broker answers at {self.servers} ({cause})", hint, UNREACHABLE)
+
+
+def _cause(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return error.strerror or str(error)
+
+
+def connect(
+    bootstrap: str | None = None,
+    profile: str | None = None,
+    config: Sequence[str] = (),
+    command_config: Path | None = None,
+) -> Connection:
+    """The cluster that the common options name."""
+    return Connection(properties_from(bootstrap, profile, config, command_config))
