@@ -20,11 +20,21 @@ where MOLDAU_KERNELS=python asks for it. `NATIVE` says which one is in use. All 
   the offsets are fine; ValueError if malformed
 - `seek_timestamp(payload, count, base_timestamp, target, least_offset_delta=0)`: (offset delta, timestamp) of the first
   record at or after a time, or None
+- `RecordColumns(want, row_bytes=0, low_timestamp=…, high_timestamp=…)`: batches to columns in Arrow's layout, those of
+  the flags `Column` that are wanted; `row_bytes` is what a row costs beside them, the timestamps (microseconds,
+  inclusive) leave rows out. Offsets within a batch must ascend. `rows` and `bytes` say what is held.
+  - `append_run(data, position, limit, start, stop, room, check_crc, stop_at_transactional)` walks batches that are
+    neither compressed nor control and takes records with start <= offset < stop until `bytes` would pass `room` (the
+    first row always has room); returns (position, next offset, `RunEnd`). ValueError if malformed.
+  - `append_batch(head, payload, start, stop, room)` takes one batch whose records section is decompressed; returns the
+    next offset: behind the batch, or that of the first record that had no room
+  - `take()` hands over the buffers, without a copy, and starts anew; see `signatures.ColumnsTaken`
+
 """
 
 import os
 
-from moldau.kernels.status import BatchCheck, BatchStatus
+from moldau.kernels.status import BatchCheck, BatchStatus, Column, RunEnd
 
 NATIVE = False
 if os.environ.get("MOLDAU_KERNELS") != "python":
@@ -48,10 +58,18 @@ decode_records = _chosen.decode_records
 records_spans = _chosen.records_spans
 seek_timestamp = _chosen.seek_timestamp
 
+if NATIVE:
+    from moldau.kernels._native import RecordColumns
+else:
+    from moldau.kernels.columns import RecordColumns  # type: ignore[assignment]
+
 __all__ = [
     "NATIVE",
     "BatchCheck",
     "BatchStatus",
+    "Column",
+    "RecordColumns",
+    "RunEnd",
     "check_batch",
     "check_records",
     "check_run",

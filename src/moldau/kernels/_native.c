@@ -554,6 +554,10 @@ native_seek_timestamp(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
                          (long long)wrapping_sum(base_timestamp, record.timestamp_delta));
 }
 
+/* ---- columns: uses window, wrong_argument_count --------------------------------------------------------------- */
+
+#include "_columns.h"
+
 /* ---- module ----------------------------------------------------------------------------------------------------- */
 
 #define FAST(name) {#name, (PyCFunction)(void (*)(void))native_##name, METH_FASTCALL, NULL}
@@ -583,7 +587,7 @@ static int
 execute_module(PyObject *module)
 {
     crc_prepare();
-    if (find_main_thread() < 0) {
+    if (find_main_thread() < 0 || add_columns(module) < 0) {
         return -1;
     }
     return PyModule_AddStringConstant(module, "CRC32C_BY", crc_name);

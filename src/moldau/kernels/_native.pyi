@@ -2,7 +2,7 @@ from typing import Final
 
 from typing_extensions import Buffer
 
-from moldau.kernels.signatures import BatchFields, BatchPlace, RecordFields, RecordsFields, RecordSpan
+from moldau.kernels.signatures import BatchFields, BatchPlace, ColumnsTaken, RecordFields, RecordsFields, RecordSpan
 
 CRC32C_BY: Final[str]
 
@@ -21,3 +21,26 @@ def records_spans(payload: Buffer, count: int, /) -> list[RecordSpan]: ...
 def seek_timestamp(
     payload: Buffer, count: int, base_timestamp: int, target: int, least_offset_delta: int = 0, /
 ) -> tuple[int, int] | None: ...
+
+class RecordColumns:
+    def __new__(
+        cls, want: int, row_bytes: int = 0, low_timestamp: int = ..., high_timestamp: int = ..., /
+    ) -> RecordColumns: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    def append_run(
+        self,
+        data: Buffer,
+        position: int,
+        limit: int,
+        start: int,
+        stop: int,
+        room: int,
+        check_crc: bool,
+        stop_at_transactional: bool,
+        /,
+    ) -> tuple[int, int, int]: ...
+    def append_batch(self, head: Buffer, payload: Buffer, start: int, stop: int, room: int, /) -> int: ...
+    def take(self) -> ColumnsTaken: ...

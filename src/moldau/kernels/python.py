@@ -203,6 +203,7 @@ class _ParsedRecord(NamedTuple):
     key: _Span | None
     value: _Span | None
     headers: list[tuple[_Span, _Span | None]]
+    headers_start: int
 
 
 def _frame(view: memoryview, position: int, limit: int) -> tuple[BatchStatus, int]:
@@ -274,6 +275,7 @@ def _read_record(view: memoryview, start: int) -> _ParsedRecord:
     if header_count < 0:
         raise _MalformedError
     headers: list[tuple[_Span, _Span | None]] = []
+    headers_start = position
     for _ in range(header_count):
         header_key, position = _read_nullable_span(view, position, end)
         if header_key is None:
@@ -282,7 +284,7 @@ def _read_record(view: memoryview, start: int) -> _ParsedRecord:
         headers.append((header_key, header_value))
     if position != end:
         raise _MalformedError
-    return _ParsedRecord(start, end, attributes, timestamp_delta, offset_delta, key, value, headers)
+    return _ParsedRecord(start, end, attributes, timestamp_delta, offset_delta, key, value, headers, headers_start)
 
 
 def _read_nullable_span(view: memoryview, position: int, end: int) -> tuple[_Span | None, int]:

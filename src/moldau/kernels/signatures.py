@@ -1,5 +1,7 @@
 """Types of what the kernels return: plain tuples, since anything richer would cost more than the work itself."""
 
+from typing_extensions import Buffer
+
 BatchFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int, int]
 """The fields of `moldau.kernels.status.BatchCheck`, in its order."""
 
@@ -15,3 +17,14 @@ payload). Header keys are UTF-8; bytes that are not stay as surrogate escapes, s
 
 RecordSpan = tuple[int, int, bytes | None, bool, int, int]
 """offset_delta, timestamp_delta, key, has_value, start, end"""
+
+BytesColumn = tuple[Buffer | None, Buffer, Buffer, int]
+"""validity, offsets, data, count of nulls"""
+
+HeadersColumn = tuple[Buffer | None, Buffer, int, int, BytesColumn, BytesColumn]
+"""validity of the lists, their offsets, count of null lists, count of headers, keys, values"""
+
+ColumnsTaken = tuple[
+    int, BytesColumn | None, BytesColumn | None, Buffer | None, Buffer | None, Buffer | None, HeadersColumn | None
+]
+"""rows, key, value, offset, timestamp, timestamp type, headers; None for what was not wanted"""

@@ -1,6 +1,6 @@
 """What the look at one record batch found."""
 
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from typing import NamedTuple
 
 
@@ -48,3 +48,26 @@ class BatchCheck(NamedTuple):
     walk_offset_of_max_timestamp: int
     """Index of the first record that has it, which is its offset delta."""
     first_null_key_index: int
+
+
+class Column(IntFlag):
+    """What `RecordColumns` builds."""
+
+    KEY = 1
+    VALUE = 2
+    OFFSET = 4
+    TIMESTAMP = 8
+    TIMESTAMP_TYPE = 16
+    HEADERS = 32
+
+
+class RunEnd(IntEnum):
+    """Why `RecordColumns.append_run` came back."""
+
+    DATA_ENDED = 0
+    """No whole batch is left."""
+    SPECIAL = 1
+    """The batch here is compressed or control, or transactional where these are to be looked at."""
+    FULL = 2
+    """The next record has no room; go on from the offset that was returned."""
+    PAST_END = 3
