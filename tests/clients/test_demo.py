@@ -1,4 +1,4 @@
-"""`moldau demo` from end to end, as `make demo` runs it."""
+"""`moldau demo --no-spark` from end to end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psutil
 
 
 def test_the_demo_survives_its_own_crash_and_leaves_nothing(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "moldau", "demo", "--records", "20000", "--record-bytes", "100"]
+    command = [sys.executable, "-m", "moldau", "demo", "--no-spark", "--records", "20000", "--record-bytes", "100"]
     done = subprocess.run(
         command,
         capture_output=True,

@@ -6,7 +6,7 @@ from array import array
 
 from confluent_kafka import Message
 
-from moldau.cli.demo_traffic import NOT_ACKNOWLEDGED, Findings, _Comparison
+from moldau.cli.demo.traffic import NOT_ACKNOWLEDGED, Findings, _Comparison
 
 FILLING = b"...."
 

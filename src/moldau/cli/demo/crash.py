@@ -1,46 +1,22 @@
-"""`moldau demo`: a broker, a real client, a crash in the middle, and proof that no acknowledged record was lost."""
+"""The short demo, of the broker alone: a real client, a crash in the middle, and every acknowledged record counted."""
 
-import signal
-import sys
-import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from moldau.cli.demo_traffic import Findings, Pace
+    from moldau.cli.demo.traffic import Findings, Pace
 
 MEGABYTE = 1_000_000
 
 
-def demo(
-    records: Annotated[int, typer.Option(min=1000, help="How many records to write.")] = 200_000,
-    record_bytes: Annotated[int, typer.Option(min=8, help="How large each record is.")] = 200,
-    partitions: Annotated[int, typer.Option(min=1, help="How many partitions the topic has.")] = 4,
-) -> None:
-    """Start a broker, write and read through a real Kafka client, kill the broker half-way, show what is left."""
-    from rich.console import Console
-
-    try:
-        import confluent_kafka  # noqa: F401
-    except ImportError:
-        print("The demo uses the confluent-kafka client: pip install 'moldau[demo]'", file=sys.stderr)
-        raise typer.Exit(2) from None
-    # A demo that is told to end must still end its broker.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with tempfile.TemporaryDirectory(prefix="moldau-demo-") as folder:
-        all_there = _run(Console(), Path(folder), records, record_bytes, partitions)
-    raise typer.Exit(0 if all_there else 1)
-
-
-def _run(console: "Console", folder: Path, records: int, record_bytes: int, partitions: int) -> bool:
+def run(console: "Console", folder: Path, records: int, record_bytes: int, partitions: int) -> bool:
+    """Write, kill, write on, read, compare; says whether everything was there."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from moldau.cli.demo_traffic import Traffic
+    from moldau.cli.demo.traffic import Traffic
     from moldau.cli.embedded import EmbeddedBroker
 
     started = time.perf_counter()
