@@ -554,9 +554,9 @@ native_seek_timestamp(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
                          (long long)wrapping_sum(base_timestamp, record.timestamp_delta));
 }
 
-/* ---- columns: uses window, wrong_argument_count --------------------------------------------------------------- */
+/* ---- columns ---------------------------------------------------------------------------------------------------- */
 
-#include "_columns.h"
+#include "_columns_type.h"
 
 /* ---- module ----------------------------------------------------------------------------------------------------- */
 
