@@ -30,6 +30,18 @@ where MOLDAU_KERNELS=python asks for it. `NATIVE` says which one is in use. All 
     next offset: behind the batch, or that of the first record that had no room
   - `take()` hands over the buffers, without a copy, and starts anew; see `signatures.ColumnsTaken`
 
+For writing rows that stand in Arrow's columns (`signatures.RowSources`; null keys, values and headers are fine):
+
+- `murmur2(data)`: Kafka's hash of a key, signed
+- `route_rows(length, key, topics, counts, partitions, seen)`: for each row the number of its partition, counted through
+  all topics: the one named in `partitions`, else murmur2 of the key modulo `counts[topic]`, else, without a key, one
+  that changes every 128 rows; `seen` counts these rows per topic and is moved on. `topics` None means all in topic 0.
+- `order_rows(routes, route_count)`: the rows sorted by route, stable, and where each route ends
+- `encode_records(rows, length, order, start, stop, default_timestamp, base_timestamp, first_delta, room)`: the records
+  section of the rows `order[start:stop]`, as many as fit into `room` bytes (the first of a batch always does); returns
+  (bytes, taken, base timestamp, max timestamp). Without a base timestamp the first row's is taken.
+- `digest_rows(rows, length, topics, salts, partitions)`: 64 bits of all that the caller decided about the rows, the
+  same in any order; digests of parts add up modulo 2^64
 """
 
 import os
@@ -63,6 +75,17 @@ if NATIVE:
 else:
     from moldau.kernels.columns import RecordColumns  # type: ignore[assignment]
 
+if NATIVE:
+    from moldau.kernels import _native as _encoder
+else:
+    from moldau.kernels import encode as _encoder  # type: ignore[no-redef]
+
+murmur2 = _encoder.murmur2
+route_rows = _encoder.route_rows
+order_rows = _encoder.order_rows
+encode_records = _encoder.encode_records
+digest_rows = _encoder.digest_rows
+
 __all__ = [
     "NATIVE",
     "BatchCheck",
@@ -75,8 +98,13 @@ __all__ = [
     "check_run",
     "crc32c",
     "decode_records",
+    "digest_rows",
+    "encode_records",
     "locate_batch",
+    "murmur2",
+    "order_rows",
     "records_spans",
+    "route_rows",
     "scan_batches",
     "seek_batch",
     "seek_timestamp",

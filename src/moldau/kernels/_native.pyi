@@ -2,7 +2,17 @@ from typing import Final
 
 from typing_extensions import Buffer
 
-from moldau.kernels.signatures import BatchFields, BatchPlace, ColumnsTaken, RecordFields, RecordsFields, RecordSpan
+from moldau.kernels.signatures import (
+    BatchFields,
+    BatchPlace,
+    BytesSource,
+    ColumnsTaken,
+    NumbersSource,
+    RecordFields,
+    RecordsFields,
+    RecordSpan,
+    RowSources,
+)
 
 CRC32C_BY: Final[str]
 
@@ -44,3 +54,30 @@ class RecordColumns:
     ) -> tuple[int, int, int]: ...
     def append_batch(self, head: Buffer, payload: Buffer, start: int, stop: int, room: int, /) -> int: ...
     def take(self) -> ColumnsTaken: ...
+
+def murmur2(data: Buffer, /) -> int: ...
+def route_rows(
+    length: int,
+    key: BytesSource | None,
+    topics: Buffer | None,
+    counts: Buffer,
+    partitions: NumbersSource | None,
+    seen: Buffer,
+    /,
+) -> bytes: ...
+def order_rows(routes: Buffer, route_count: int, /) -> tuple[bytes, list[int]]: ...
+def encode_records(
+    rows: RowSources,
+    length: int,
+    order: Buffer,
+    start: int,
+    stop: int,
+    default_timestamp: int,
+    base_timestamp: int | None,
+    first_delta: int,
+    room: int,
+    /,
+) -> tuple[bytes, int, int, int]: ...
+def digest_rows(
+    rows: RowSources, length: int, topics: Buffer | None, salts: Buffer, partitions: NumbersSource | None, /
+) -> int: ...

@@ -28,3 +28,15 @@ ColumnsTaken = tuple[
     int, BytesColumn | None, BytesColumn | None, Buffer | None, Buffer | None, Buffer | None, HeadersColumn | None
 ]
 """rows, key, value, offset, timestamp, timestamp type, headers; None for what was not wanted"""
+
+BytesSource = tuple[Buffer | None, Buffer, Buffer, int, bool]
+"""validity bits, offsets (int64 if wide, else int32), data, where row 0 stands, wide; for encoding"""
+
+NumbersSource = tuple[Buffer | None, Buffer, int]
+"""validity bits, values (int64, partitions int32), where row 0 stands"""
+
+HeadersSource = tuple[Buffer | None, Buffer, int, bool, BytesSource, BytesSource]
+"""validity bits, offsets of the lists, where row 0 stands, wide, keys, values"""
+
+RowSources = tuple[BytesSource | None, BytesSource | None, HeadersSource | None, NumbersSource | None]
+"""key, value, headers, timestamps in microseconds"""
