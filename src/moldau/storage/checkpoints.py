@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
-from moldau.storage.files import FileSystem, read_file, replace_file
+from moldau.storage.files import FileSystem, read_file, replace_file, write_file
 from moldau.types.ids import TopicPartition
 
 T = TypeVar("T")
@@ -100,6 +100,11 @@ def read_topic_id(files: FileSystem, partition_directory: str) -> UUID | None:
 
 def write_topic_id(files: FileSystem, partition_directory: str, topic_id: UUID) -> None:
     replace_file(files, os.path.join(partition_directory, PARTITION_METADATA), format_partition(topic_id))
+
+
+def write_topic_id_unsynced(files: FileSystem, partition_directory: str, topic_id: UUID) -> None:
+    """The log's first flush brings it to disk; before that there is nothing that the id would protect."""
+    write_file(files, os.path.join(partition_directory, PARTITION_METADATA), format_partition(topic_id), sync=False)
 
 
 def write_clean_shutdown(files: FileSystem, directory: str, broker_epoch: int) -> None:

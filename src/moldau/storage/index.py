@@ -68,6 +68,9 @@ class _EntryFile:
         finally:
             self._files.close(fd)
 
+    def create(self) -> None:
+        self._files.close(self._files.open(self.path, create=True))
+
     def truncate(self, entries: int) -> None:
         fd = self._files.open(self.path, create=True)
         try:
@@ -137,6 +140,11 @@ class OffsetIndex:
         self._offsets = flat[0::2]
         self._positions = flat[1::2]
         self._written = len(self._offsets)
+
+    def begin(self) -> None:
+        """Become an empty index where none has been."""
+        self._offsets = array("i")
+        self._file.create()
 
     def reset(self) -> None:
         """Become an empty index in memory, and on disk."""
@@ -246,6 +254,10 @@ class TimeIndex:
     def load(self) -> None:
         self._packed = bytearray(self._file.read_all())
         self._written = self.entries
+
+    def begin(self) -> None:
+        self._packed = bytearray()
+        self._file.create()
 
     def reset(self) -> None:
         self._packed = bytearray()

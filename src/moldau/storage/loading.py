@@ -10,7 +10,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from moldau.config.topic import TopicConfig
-from moldau.storage.checkpoints import CorruptFileError, read_topic_id
+from moldau.storage.checkpoints import PARTITION_METADATA, CorruptFileError, read_topic_id, write_topic_id_unsynced
 from moldau.storage.errors import CorruptLogError, LogIOError
 from moldau.storage.files import FileSystem
 from moldau.storage.folders import Folder, Mark, marked_name
@@ -92,6 +92,21 @@ class LogOpener:
             progress=progress,
         )
 
+    def create(self, path: str, partition: TopicPartition, topic_id: UUID, config: TopicConfig) -> PartitionLog:
+        """A new log, of which nothing is known to be on disk: the first flush brings it there, its topic's id too."""
+        self.files.make_directory(path)
+        write_topic_id_unsynced(self.files, path, topic_id)
+        return PartitionLog.create(
+            self.files,
+            path,
+            partition,
+            config,
+            unsynced=[PARTITION_METADATA],
+            wall_ms=self.wall_ms,
+            producer_expiry_ms=self.producer_expiry_ms,
+            jitter=self.jitter,
+        )
+
 
 async def in_lanes(items: Iterable[T], action: Callable[[T], Awaitable[None]], lanes: int) -> None:
     """Does something with each item, a few at a time. Raises the first error when none is in the works any more."""
@@ -159,7 +174,7 @@ class DirectoryLoader:
 
     def _open(self, folder: Folder, path: str) -> None:
         partition = folder.partition
-        topic_id = read_topic_id(self._opener.files, path)
+        topic_id = self._topic_id(partition, path)
         if not self._rules.is_known(partition, topic_id):
             self._set_aside(partition, path)
             return
@@ -178,6 +193,16 @@ class DirectoryLoader:
         else:
             self._found.logs[partition] = opened
             self._found.topic_ids[partition] = topic_id
+
+    def _topic_id(self, partition: TopicPartition, path: str) -> UUID | None:
+        try:
+            return read_topic_id(self._opener.files, path)
+        except CorruptFileError as error:
+            if self._directory.recovery_points.on_disk.get(partition, 0):
+                raise
+            # Power went before the log's first flush: that is what would have brought the id to disk.
+            log.warning("%s; its topic is taken to be the one of that name", error)
+            return None
 
     def _set_aside(self, partition: TopicPartition, path: str) -> None:
         target = self._directory.join(marked_name(partition, self._opener.new_uuid(), Mark.STRAY))

@@ -15,12 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from moldau.config.topic import TopicConfig
+from moldau.storage.epochs import LeaderEpochCache
 from moldau.storage.errors import LogIOError
 from moldau.storage.files import FileSystem
 from moldau.storage.log_append import Commit, LogAppends
 from moldau.storage.log_read import FoundOffset, LogReads, LogSlice
 from moldau.storage.log_upkeep import LogUpkeep
+from moldau.storage.producer_snapshots import SnapshotFiles
+from moldau.storage.producer_state import ProducerStates
 from moldau.storage.recovery import LogLoader, Progress, RecoveryReport
+from moldau.storage.segment import Segment
 from moldau.types.ids import TopicPartition
 
 __all__ = ("Commit", "FoundOffset", "LogSlice", "PartitionLog")
@@ -91,4 +95,48 @@ class PartitionLog(LogAppends, LogReads, LogUpkeep):
             jitter=jitter,
         )
         log.recovery = found.report
+        return log
+
+    @classmethod
+    def create(
+        cls,
+        files: FileSystem,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: TopicConfig,
+        *,
+        unsynced: list[str],
+        wall_ms: Callable[[], int],
+        producer_expiry_ms: int,
+        jitter: Callable[[int], int] = _no_jitter,
+    ) -> PartitionLog:
+        """The empty log of a folder that was just made. Nothing is synced: the first flush does that, for the files
+        named `unsynced` too. Blocks for a few system calls."""
+        try:
+            first = Segment.create_first(
+                files,
+                directory,
+                created_ms=wall_ms(),
+                preallocate=config.segment_bytes if config.preallocate else 0,
+            )
+        except OSError as error:
+            raise LogIOError(error.filename or directory, error) from error
+        first.file.rest()
+        log = cls(
+            files,
+            directory,
+            topic_partition,
+            config,
+            segments=[first],
+            log_start_offset=0,
+            log_end_offset=0,
+            recovery_point=0,
+            leader_epochs=LeaderEpochCache(directory),
+            producers=ProducerStates(topic_partition, producer_expiry_ms),
+            snapshots=SnapshotFiles(files, directory, []),
+            unsynced=unsynced,
+            wall_ms=wall_ms,
+            jitter=jitter,
+        )
+        log.recovery = RecoveryReport()
         return log

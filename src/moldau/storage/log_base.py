@@ -133,6 +133,11 @@ class LogBase:
         """An I/O error has hit this log: it takes no more batches."""
         return self._failed is not None
 
+    def bring_to_disk_too(self, names: Iterable[str]) -> None:
+        """Files were written beside the records: the next flush takes care of them."""
+        self._pending.add_files(names)
+        self._pending.folder_changed()
+
     def roll(self) -> Segment:
         """Begin a new segment at the end of the log."""
         if self.segments.active.size:

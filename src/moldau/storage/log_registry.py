@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,13 +11,13 @@ from uuid import UUID
 
 from moldau.config.broker import BrokerConfig
 from moldau.config.topic import TopicConfig
-from moldau.storage.checkpoints import read_topic_id, write_topic_id
+from moldau.storage.checkpoints import PARTITION_METADATA, read_topic_id, write_topic_id_unsynced
 from moldau.storage.compaction.runner import JobRunner
 from moldau.storage.duties import LogDuties, RunBlocking
 from moldau.storage.errors import LogIOError
 from moldau.storage.files import FileSystem
 from moldau.storage.folders import Mark, folder_name, marked_name
-from moldau.storage.loading import LogOpener, in_lanes
+from moldau.storage.loading import LogOpener
 from moldau.storage.log import PartitionLog
 from moldau.storage.log_directory import Damaged, LogDirectory
 from moldau.types.ids import TopicPartition
@@ -24,8 +25,7 @@ from moldau.types.ids import TopicPartition
 log = logging.getLogger("moldau.storage.registry")
 
 # New logs that are made in one go in a thread.
-LOGS_PER_LOT = 16
-LOTS_AT_A_TIME = 4
+LOGS_PER_LOT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,34 +72,37 @@ class LogRegistry(LogDuties):
 
     async def prepare(self, new: Iterable[NewLog]) -> None:
         """Makes the logs of new partitions without blocking the loop; `get_or_create` finds them done."""
-        lots: dict[str, list[NewLog]] = {}
-        for each in new:
+        wanted: dict[str, list[NewLog]] = {}
+        for count, each in enumerate(new, 1):
+            if count % LOGS_PER_LOT == 0:
+                await asyncio.sleep(0)
             if each.partition not in self._logs and self._find_damaged(each.partition) is None:
-                directory = self._choose_directory(each.partition, lots)
-                lots.setdefault(directory.path, []).append(each)
-        parts = [
-            (self.directory_at(path), lot[start : start + LOGS_PER_LOT])
-            for path, lot in lots.items()
-            for start in range(0, len(lot), LOGS_PER_LOT)
-        ]
-        await in_lanes(parts, lambda part: self._create_lot(*part), LOTS_AT_A_TIME)
+                directory = self._choose_directory(each.partition, wanted)
+                wanted.setdefault(directory.path, []).append(each)
+        await asyncio.gather(*(self._create(self.directory_at(path), lot) for path, lot in wanted.items()))
 
-    async def _create_lot(self, directory: LogDirectory, lot: Sequence[NewLog]) -> None:
+    async def _create(self, directory: LogDirectory, wanted: Sequence[NewLog]) -> None:
+        """One lot after the other: threads that make files side by side would only fight for the interpreter. The
+        folders' names are on disk at the end, so that none of them can be taken for one of an earlier topic."""
         try:
-            created = await self.run_blocking(self._creation(directory, lot))
+            for forget in directory.forget([new.partition for new in wanted]):
+                await self.run_blocking(forget)
+            for start in range(0, len(wanted), LOGS_PER_LOT):
+                lot = wanted[start : start + LOGS_PER_LOT]
+                created = await self.run_blocking(self._creation(directory, lot))
+                for new, made in zip(lot, created, strict=True):
+                    if new.partition in self._logs or directory.offline:
+                        made.close(clean=False)
+                    else:
+                        self.register(directory, made, new.topic_id)
+            await self.run_blocking(lambda: self.files.sync_directory(directory.path))
         except (OSError, LogIOError) as error:
             self.fail_directory(directory, error)
-            return
-        for new, made in zip(lot, created, strict=True):
-            if new.partition in self._logs or directory.offline:
-                made.close(clean=False)
-            else:
-                self.register(directory, made, new.topic_id)
 
     def get_or_create(
         self, partition: TopicPartition, topic_id: UUID, config: TopicConfig, *, is_new: bool = False
     ) -> PartitionLog:
-        """The log of a partition; blocks for a few syncs if it has to be made. Raises LogIOError where it is offline.
+        """The log of a partition; blocks for a sync if it has to be made. Raises LogIOError where it is offline.
 
         A log that is not new is not made while a directory is offline: it may lie there.
         """
@@ -114,7 +117,8 @@ class LogRegistry(LogDuties):
         if found is None:
             found = self._create_here(NewLog(partition, topic_id, config), is_new=is_new)
         elif self._topic_ids.get(partition) is None:
-            write_topic_id(self.files, found.directory, topic_id)
+            write_topic_id_unsynced(self.files, found.directory, topic_id)
+            found.bring_to_disk_too([PARTITION_METADATA])
             self._topic_ids[partition] = topic_id
         if found.config is not config:
             found.config = config
@@ -127,7 +131,10 @@ class LogRegistry(LogDuties):
             raise LogIOError(offline[0], reason)
         directory = self._choose_directory(new.partition, {})
         try:
+            for forget in directory.forget([new.partition]):
+                forget()
             [created] = self._creation(directory, [new])()
+            self.files.sync_directory(directory.path)
         except (OSError, LogIOError) as error:
             self.fail_directory(directory, error)
             raise LogIOError(directory.path, error) from error
@@ -135,23 +142,18 @@ class LogRegistry(LogDuties):
         return created
 
     def _creation(self, directory: LogDirectory, lot: Sequence[NewLog]) -> Callable[[], list[PartitionLog]]:
-        """Everything about a new log is on disk before it is used, so that no flush has to think of it."""
-        opener, forget = self.opener(), directory.forget([new.partition for new in lot])
+        opener = self.opener()
 
-        def create() -> list[PartitionLog]:
-            for write in forget:
-                write()
-            paths = [directory.join(folder_name(new.partition)) for new in lot]
-            for new, path in zip(lot, paths, strict=True):
-                self.files.make_directory(path)
-                write_topic_id(self.files, path, new.topic_id)
-            self.files.sync_directory(directory.path)
-            return [
-                opener.open(directory, path, new.partition, new.config, is_new=True)
-                for new, path in zip(lot, paths, strict=True)
-            ]
+        def create(new: NewLog) -> PartitionLog:
+            path = directory.join(folder_name(new.partition))
+            if self.files.exists(path):  # an earlier attempt got this far
+                write_topic_id_unsynced(self.files, path, new.topic_id)
+                found = opener.open(directory, path, new.partition, new.config, is_new=True)
+                found.bring_to_disk_too([PARTITION_METADATA])
+                return found
+            return opener.create(path, new.partition, new.topic_id, new.config)
 
-        return create
+        return lambda: [create(new) for new in lot]
 
     def _choose_directory(self, partition: TopicPartition, lots: Mapping[str, Sequence[NewLog]]) -> LogDirectory:
         """The directory the log was asked into, else the one with the fewest logs."""

@@ -99,6 +99,19 @@ class Segment:
         segment.reset_indexes()
         return segment
 
+    @classmethod
+    def create_first(cls, files: FileSystem, directory: str, *, created_ms: int, preallocate: int = 0) -> Segment:
+        """The same in a folder that was just made: nothing can be in the way there."""
+        segment = cls(files, directory, 0, size=0, created_ms=created_ms)
+        segment.file.create()
+        if preallocate:
+            files.allocate(segment.file.fileno, preallocate)
+        segment.offset_index.begin()
+        segment.time_index.begin()
+        segment.txn_index.begin()
+        segment._max_timestamp = NO_TIMESTAMP
+        return segment
+
     def path(self, kind: str) -> str:
         return self._stem + kind + self._suffix
 

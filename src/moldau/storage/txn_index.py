@@ -77,6 +77,10 @@ class TxnIndex:
             if self._written > len(kept):
                 self._rewrite(kept)
 
+    def begin(self) -> None:
+        """Become an empty index where none has been: it gets a file with its first entry."""
+        self._entries = []
+
     def reset(self) -> None:
         self._entries = []
         self._rewrite([])
