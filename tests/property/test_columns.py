@@ -146,6 +146,14 @@ def test_hostile_regions(
         twins.take()
 
 
+@given(REGIONS, st.integers(0, 90))
+def test_skimming(data: bytes, position: int) -> None:
+    position = min(position, len(data))
+    skimmed = _native.skim_batches(data, position, len(data))
+    assert skimmed == columns.skim_batches(data, position, len(data))
+    assert skimmed[2] == len(_native.scan_batches(data, position, len(data)))
+
+
 @given(damaged_batches() | st.binary(min_size=61, max_size=200), st.binary(max_size=60) | st.none(), WANTS, ROOMS)
 def test_hostile_records(data: bytes, payload: bytes | None, want: int, room: int) -> None:
     records = data[HEADER_SIZE:] if payload is None else payload

@@ -20,6 +20,8 @@ where MOLDAU_KERNELS=python asks for it. `NATIVE` says which one is in use. All 
   the offsets are fine; ValueError if malformed
 - `seek_timestamp(payload, count, base_timestamp, target, least_offset_delta=0)`: (offset delta, timestamp) of the first
   record at or after a time, or None
+- `skim_batches(data, position, limit)`: where the whole batches of a region end, the offset behind the last (or -1) and
+  how many there are
 - `RecordColumns(want, row_bytes=0, low_timestamp=…, high_timestamp=…)`: batches to columns in Arrow's layout, those of
   the flags `Column` that are wanted; `row_bytes` is what a row costs beside them, the timestamps (microseconds,
   inclusive) leave rows out. Offsets within a batch must ascend. `rows` and `bytes` say what is held.
@@ -71,9 +73,9 @@ records_spans = _chosen.records_spans
 seek_timestamp = _chosen.seek_timestamp
 
 if NATIVE:
-    from moldau.kernels._native import RecordColumns
+    from moldau.kernels._native import RecordColumns, skim_batches
 else:
-    from moldau.kernels.columns import RecordColumns  # type: ignore[assignment]
+    from moldau.kernels.columns import RecordColumns, skim_batches  # type: ignore[assignment]
 
 if NATIVE:
     from moldau.kernels import _native as _encoder
@@ -108,4 +110,5 @@ __all__ = [
     "scan_batches",
     "seek_batch",
     "seek_timestamp",
+    "skim_batches",
 ]

@@ -306,6 +306,27 @@ columns_bytes(PyObject *object, void *Py_UNUSED(closure))
     return PyLong_FromLongLong(((record_columns *)object)->held);
 }
 
+/* Hops over the whole batches of a region: where they end, the offset behind the last of them, and how many. */
+static PyObject *
+native_skim_batches(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    window w;
+    if (wrong_argument_count("skim_batches", given, 3, 3) < 0 || open_window(&w, args) < 0) {
+        return NULL;
+    }
+    int64_t size, next = -1, count = 0;
+    while (frame_batch(w.start + w.position, w.limit - w.position, &size) == OK && size <= w.limit - w.position) {
+        batch_header header;
+        load_header(w.start + w.position, &header);
+        next = wrapping_sum(header.base_offset, (int64_t)header.last_offset_delta + 1);
+        w.position += (Py_ssize_t)size;
+        count++;
+    }
+    PyBuffer_Release(&w.buffer);
+    const int64_t fields[] = {w.position, next, count};
+    return tuple_of_numbers(fields, sizeof fields / sizeof *fields);
+}
+
 static PyMethodDef columns_methods[] = {
     {"append_run", (PyCFunction)(void (*)(void))columns_append_run, METH_FASTCALL, NULL},
     {"append_batch", (PyCFunction)(void (*)(void))columns_append_batch, METH_FASTCALL, NULL},

@@ -30,6 +30,7 @@ from moldau.kernels.python import (
     _window,
     _wrapped_64,
     crc32c,
+    scan_batches,
 )
 from moldau.kernels.status import BatchStatus, Column, RunEnd
 
@@ -219,6 +220,14 @@ class RecordColumns:
                 self._header_value.push(view, value)
             self._header_lists.push(bool(record.headers))
             self._header_offsets.append(self._header_key.items)
+
+
+def skim_batches(data: Buffer, position: int, limit: int, /) -> tuple[int, int, int]:
+    places = scan_batches(data, position, limit)
+    if not places:
+        return position, -1, 0
+    _base, last_offset, start, size, _timestamp, _epoch = places[-1]
+    return start + size, _wrapped_64(last_offset + 1), len(places)
 
 
 class _Head:
