@@ -1,0 +1,62 @@
+"""The options of typed keys and values."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moldau.spark.option_table import EVERYWHERE, READ, WRITE, Option
+
+FORMATS: Final = ("raw", "string", "json", "avro")
+PERMISSIVE: Final = "PERMISSIVE"
+DROPMALFORMED: Final = "DROPMALFORMED"
+FAILFAST: Final = "FAILFAST"
+MODES: Final = (PERMISSIVE, DROPMALFORMED, FAILFAST)
+
+VALUE_OPTIONS: Final = (
+    Option(
+        "value.format",
+        EVERYWHERE,
+        "raw",
+        "what the bytes of the value are: `raw` leaves them alone, `string` is UTF-8, `json` and `avro` are typed: the "
+        "column `value` is then a struct with the fields of the schema",
+    ),
+    Option("key.format", EVERYWHERE, "raw", "the same for the key"),
+    Option(
+        "value.schema",
+        EVERYWHERE,
+        "",
+        "the type of the value. For `json`: Spark's DDL (`id BIGINT, at TIMESTAMP`) or its JSON form; needed when "
+        "reading. For `avro`: an Avro schema as JSON; without it, the newest one of the registry's subject",
+    ),
+    Option("key.schema", EVERYWHERE, "", "the same for the key"),
+    Option(
+        "flatten",
+        READ,
+        "false",
+        "with true the fields of a typed value, and of a typed key, are columns of their own in the place of `value` "
+        "and `key`; a field that is named as another column is refused",
+    ),
+    Option(
+        "mode",
+        READ,
+        "PERMISSIVE",
+        "what happens to a record that does not decode: `PERMISSIVE` gives null, the bytes in `_corrupt_value` or "
+        "`_corrupt_key`, and the reason in `_error`; `DROPMALFORMED` leaves the row out; `FAILFAST` fails the query",
+    ),
+    Option(
+        "schema.registry.url",
+        EVERYWHERE,
+        "",
+        "for `avro`: the schema registry, several separated by commas. Values then begin with a zero byte and the "
+        "4-byte id of their schema, as Confluent's serializers write them. Without it they are bare Avro",
+    ),
+    Option("schema.registry.basic.auth.user.info", EVERYWHERE, "", "`user:password` for the schema registry"),
+    Option("value.subject", EVERYWHERE, "<topic>-value", "the registry's subject of the value's schema"),
+    Option("key.subject", EVERYWHERE, "<topic>-key", "the registry's subject of the key's schema"),
+    Option(
+        "auto.register.schemas",
+        WRITE,
+        "true",
+        "whether a schema that the registry does not have yet is added to the subject when writing",
+    ),
+)
