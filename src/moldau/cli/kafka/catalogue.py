@@ -1,0 +1,92 @@
+"""The commands of Apache Kafka that exist here, and those that the Kafka books print whose subject is still missing.
+
+`pyproject.toml` has one entry point for every name in TOOLS, with and without `.sh`; a test holds the two equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    name: str
+    module: str
+    purpose: str
+    java_class: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LaterTool:
+    name: str
+    purpose: str
+    missing: str
+
+
+_TOOLS: Final = (
+    Tool("kafka-topics", "topics", "create, list, describe, alter and delete topics",
+         "org.apache.kafka.tools.TopicCommand"),
+    Tool("kafka-console-producer", "console_producer", "write lines as records",
+         "org.apache.kafka.tools.ConsoleProducer"),
+    Tool("kafka-console-consumer", "console_consumer", "print records",
+         "org.apache.kafka.tools.consumer.ConsoleConsumer"),
+    Tool("kafka-consumer-groups", "consumer_groups", "list and describe groups, reset and delete their offsets",
+         "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"),
+    Tool("kafka-configs", "configs", "show and change settings of topics, brokers and groups",
+         "kafka.admin.ConfigCommand"),
+    Tool("kafka-leader-election", "leader_election", "elect preferred or unclean leaders",
+         "org.apache.kafka.tools.LeaderElectionCommand"),
+    Tool("kafka-delete-records", "delete_records", "delete the records before given offsets",
+         "org.apache.kafka.tools.DeleteRecordsCommand"),
+    Tool("kafka-get-offsets", "get_offsets", "first, last and other offsets of partitions",
+         "org.apache.kafka.tools.GetOffsetShell"),
+    Tool("kafka-log-dirs", "log_dirs", "log folders with sizes and lags",
+         "org.apache.kafka.tools.LogDirsCommand"),
+    Tool("kafka-dump-log", "dump_log", "print segments, indexes and snapshots",
+         "org.apache.kafka.tools.DumpLogSegments"),
+    Tool("kafka-transactions", "transactions", "list, describe and abort transactions, find hanging ones",
+         "org.apache.kafka.tools.TransactionsCommand"),
+    Tool("kafka-broker-api-versions", "broker_api_versions", "the API versions of every broker",
+         "org.apache.kafka.tools.BrokerApiVersionsCommand"),
+    Tool("kafka-producer-perf-test", "producer_perf_test", "measure producing",
+         "org.apache.kafka.tools.ProducerPerformance"),
+    Tool("kafka-consumer-perf-test", "consumer_perf_test", "measure consuming",
+         "org.apache.kafka.tools.ConsumerPerformance"),
+    Tool("kafka-e2e-latency", "e2e_latency", "measure the way of a record from producer to consumer",
+         "org.apache.kafka.tools.EndToEndLatency"),
+    Tool("kafka-verifiable-producer", "verifiable_producer", "produce a sequence, report each answer as JSON",
+         "org.apache.kafka.tools.VerifiableProducer"),
+    Tool("kafka-verifiable-consumer", "verifiable_consumer", "consume, report each event as JSON",
+         "org.apache.kafka.tools.VerifiableConsumer"),
+    Tool("kafka-server-start", "server_start", "run a broker with a properties file", "kafka.Kafka"),
+    Tool("kafka-server-stop", "server_stop", "stop the brokers of this machine"),
+    Tool("kafka-run-class", "run_class", "run one of these tools by the name of Kafka's class"),
+)  # fmt: skip
+
+_LATER: Final = (
+    LaterTool("kafka-acls", "list, add and remove access rules",
+              "the broker has no access rules yet: every request is allowed"),
+    LaterTool("kafka-reassign-partitions", "move replicas between brokers",
+              "a cluster is one broker, which holds every replica; log folders of one broker can be changed with "
+              "AlterReplicaLogDirs through a client"),
+    LaterTool("kafka-preferred-replica-election", "elect preferred leaders",
+              "removed from Apache Kafka in 3.0: use kafka-leader-election --election-type preferred"),
+    LaterTool("kafka-mirror-maker", "copy topics between clusters", "mirroring is not built yet"),
+    LaterTool("connect-standalone", "run connectors in one process", "Connect is not built yet"),
+    LaterTool("connect-distributed", "run connectors on a cluster of workers", "Connect is not built yet"),
+    LaterTool("kafka-rest-start", "serve topics over HTTP", "the REST proxy is not built yet"),
+    LaterTool("zookeeper-shell", "look into ZooKeeper",
+              "no ZooKeeper is needed: kafka-topics --list and kafka-broker-api-versions show what stood there"),
+    LaterTool("zookeeper-server-start", "run ZooKeeper", "no ZooKeeper is needed: start a broker alone"),
+    LaterTool("kafka-streams-application-reset", "reset a Streams application", "there is no port of Kafka Streams"),
+)  # fmt: skip
+
+TOOLS: Final = {tool.name: tool for tool in _TOOLS}
+LATER: Final = {tool.name: tool for tool in _LATER}
+
+
+def entry_points() -> dict[str, str]:
+    """What `[project.scripts]` holds for these tools."""
+    names = (name + suffix for name in TOOLS for suffix in ("", ".sh"))
+    return dict.fromkeys(names, "moldau.cli.kafka.entry:main")
