@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from bench.coordination import ClassicJoin, Commits, ConsumerJoin, Heartbeats, LoadOffsets, Transactions
 from bench.figures import Figure, Goal, at_least, at_most, under
 from bench.load import Load
 from bench.scenarios import (
@@ -25,6 +26,9 @@ IDLE_CONNECTIONS = 10_000
 OTHER_HANDLES = 500
 SMALL, LARGE = 100, 1000
 A_SIXTH = 1 / 6
+JOINING = 100
+HELD_MEMBERS = 5_000
+COMMITTED_OFFSETS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ def catalogue(quick: bool = False) -> list[Case]:
         *_partition_cases(share),
         *_life_cases(share),
         *_memory_cases(share),
+        *_coordinator_cases(share),
     ]
 
 
@@ -188,6 +193,59 @@ def _memory_cases(share: int) -> Iterator[Case]:
             Figure("per_connection_kb", "memory per connection", "KB"),
             Figure("open_cpu_us", "broker CPU to open one", "µs"),
         ),
+    )
+
+
+def _coordinator_cases(share: int) -> Iterator[Case]:
+    commits = Commits(20_000 // share)
+    yield Case(
+        "commits",
+        f"{commits.count:,} offset commits of {commits.partitions} partitions, 8 under way",
+        commits,
+        (Figure("commits", "rate", "req/s"), Figure("commit_cpu_us", "broker CPU", "µs/req")),
+    )
+    yield Case(
+        "join-classic",
+        f"{JOINING} members join one group at once and then all again, classic protocol",
+        ClassicJoin(JOINING),
+        (
+            Figure("join_s", "first join, delay of 3 s", "s"),
+            Figure("again_s", "rebalance", "s"),
+            Figure("join_cpu_s", "broker CPU", "s"),
+        ),
+    )
+    yield Case(
+        "join-consumer",
+        f"{JOINING} members join one group at once, consumer protocol",
+        ConsumerJoin(JOINING),
+        (Figure("join_s", "time", "s"), Figure("join_cpu_s", "broker CPU", "s")),
+    )
+    transactions = Transactions(1_000 // share)
+    yield Case(
+        "transactions",
+        f"{transactions.count:,} transactions of one record, one after the other",
+        transactions,
+        (*_latencies(None), Figure("cpu_us", "broker CPU", "µs/txn")),
+    )
+    steady = Load(20_000 // share, size=LARGE, rate=2_000, linger_ms=0)
+    members = HELD_MEMBERS // share
+    yield Case(
+        "heartbeats",
+        f"a steady {steady.rate:,} messages of 1 KB per second beside the heartbeats of {members:,} members",
+        Heartbeats(members, steady),
+        (
+            Figure("alone_p99_us", "produce p99, alone", "µs"),
+            Figure("beside_p50_us", "produce p50, beside them", "µs"),
+            Figure("beside_p99_us", "produce p99, beside them", "µs", at_most(1.0)),
+            Figure("beside_cpu_percent", "broker CPU", "%"),
+        ),
+    )
+    stored = COMMITTED_OFFSETS // share
+    yield Case(
+        "load-offsets",
+        f"restart with {stored:,} committed offsets, until every group is answered",
+        LoadOffsets(stored),
+        (Figure("load_s", "time", "s"), Figure("load_cpu_s", "broker CPU", "s")),
     )
 
 

@@ -18,7 +18,11 @@ from tests.support.waiting import wait_until
 # Kafka's own start script gives its broker this heap.
 APACHE_HEAP = ("-Xms1G", "-Xmx1G")
 # Same for both: everything else is each broker's default.
-SETTINGS: Mapping[str, object] = {"auto.create.topics.enable": "false", "log.segment.delete.delay.ms": 500}
+SETTINGS: Mapping[str, object] = {
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": 3000,
+    "log.segment.delete.delay.ms": 500,
+}
 
 LIST_OFFSETS = 2
 LATEST = -1

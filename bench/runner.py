@@ -22,6 +22,7 @@ from bench.figures import Row, Spread
 from bench.load import Load, LoadFailed, LoadGenerator
 from bench.peers import Peer
 from bench.scenarios import Scenario, SmallRequests, Stage, Throughput, Values
+from moldau.client.errors import ClientError
 from tests.support.process import BrokerFailed, BrokerProcess
 from tests.support.waiting import Timeout
 
@@ -31,7 +32,7 @@ FIRST_WARM_UP: tuple[Scenario, ...] = (
 )
 QUICK_FIRST_WARM_UP: tuple[Scenario, ...] = (Throughput(Load(100_000, size=1000)),)
 
-FAILURES = (BrokerFailed, LoadFailed, Timeout, KafkaException, psutil.Error, subprocess.TimeoutExpired)
+FAILURES = (BrokerFailed, ClientError, LoadFailed, Timeout, KafkaException, psutil.Error, subprocess.TimeoutExpired)
 
 Tell = Callable[[str], None]
 

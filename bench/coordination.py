@@ -1,0 +1,256 @@
+"""How the coordinators are measured: commits, joins, transactions, heartbeats beside a load, offsets read at start."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from confluent_kafka import Producer
+
+from bench.group_clients import ClassicGroup, connections, join_consumer, settings
+from bench.load import Load, LoadFailed
+from bench.measure import Watch, clients_cpu_seconds, cpu_seconds
+from bench.peers import Topics
+from bench.scenarios import SERVED_SECONDS, Stage, Values
+from moldau.client.cluster import Cluster, CoordinatorKind
+from moldau.client.connection import Connection
+from moldau.client.errors import ConnectionLost
+from moldau.types.errors import ErrorCode
+from moldau.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from moldau.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
+from tests.support.process import BrokerProcess
+from tests.support.waiting import wait_until
+
+COMMITTERS = 8
+NAMES_IN_REQUESTS = 9
+"""The last OffsetCommit version that names topics instead of giving their ids."""
+OFFSETS_PER_COMMIT = 100
+GROUPS_PER_FETCH = 500
+TRANSACTION_SECONDS = 60.0
+
+
+def commit_request(group: str, topic: str, partitions: int, offset: int) -> OffsetCommitRequest:
+    entries = [
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata="")
+        for index in range(partitions)
+    ]
+    return OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=entries)])
+
+
+def commit_all(opened: Sequence[Connection], requests: Iterator[OffsetCommitRequest]) -> int:
+    """One request under way on each connection; gives how many were committed."""
+    count, waiting = 0, []
+    for number, request in enumerate(requests):
+        if len(waiting) == len(opened):
+            settle(*waiting.pop(0))
+        connection = opened[number % len(opened)]
+        waiting.append((connection, connection.send(request, OffsetCommitResponse, max_version=NAMES_IN_REQUESTS)))
+        count += 1
+    for each in waiting:
+        settle(*each)
+    return count
+
+
+def settle(connection: Connection, pending: Any) -> None:
+    answer = connection.receive(pending)
+    code = answer.topics[0].partitions[0].error_code
+    if code:
+        raise LoadFailed(f"a commit was answered with {ErrorCode(code).name}")
+
+
+def wait_for_coordinators(broker: BrokerProcess) -> None:
+    """The first request that asks for a coordinator makes its topic; then each of its partitions takes up its work."""
+    with Cluster(settings(broker.address)) as cluster:
+        cluster.retrying(lambda: cluster.coordinator(CoordinatorKind.GROUP, "any"))
+    wait_for_groups(broker, GROUPS_PER_FETCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """Offsets of a few partitions for many groups, eight commits under way."""
+
+    standing: ClassVar[bool] = True
+    count: int
+    partitions: int = 4
+
+    def run(self, stage: Stage) -> Values:
+        topics = Topics(stage.broker)
+        topics.create(stage.topic, self.partitions)
+        wait_for_coordinators(stage.broker)
+        with connections(stage.broker.address, COMMITTERS) as opened:
+            warm = (commit_request(f"g{n}", stage.topic, self.partitions, n) for n in range(COMMITTERS * 50))
+            commit_all(opened, warm)
+            with Watch(stage.broker.pid) as watch:
+                requests = (commit_request(f"g{n % 200}", stage.topic, self.partitions, n) for n in range(self.count))
+                done = commit_all(opened, requests)
+        topics.delete(stage.topic)
+        return {
+            "commits": done / watch.seconds,
+            "commit_cpu_us": watch.broker_cpu / done * 1e6,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicJoin:
+    """Many members join one group at once (the initial delay is part of it), then all join again at once."""
+
+    standing: ClassVar[bool] = True
+    members: int
+
+    def run(self, stage: Stage) -> Values:
+        wait_for_coordinators(stage.broker)
+        with connections(stage.broker.address, self.members) as opened:
+            group = ClassicGroup(f"join-{stage.topic}", opened)
+            with Watch(stage.broker.pid) as joining:
+                group.join()
+            with Watch(stage.broker.pid) as again:
+                group.rebalance()
+        return {
+            "join_s": joining.seconds,
+            "again_s": again.seconds,
+            "join_cpu_s": joining.broker_cpu + again.broker_cpu,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerJoin:
+    """From the first heartbeat of many members that join one group at once until all are in its last epoch."""
+
+    standing: ClassVar[bool] = True
+    members: int
+
+    def run(self, stage: Stage) -> Values:
+        topics = Topics(stage.broker)
+        topics.create(stage.topic, self.members)
+        wait_for_coordinators(stage.broker)
+        with connections(stage.broker.address, self.members) as opened, Watch(stage.broker.pid) as watch:
+            join_consumer(f"join-{stage.topic}", stage.topic, opened)
+        topics.delete(stage.topic)
+        return {"join_s": watch.seconds, "join_cpu_s": watch.broker_cpu}
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """One record in one transaction after the other: from its begin to the answer to its commit."""
+
+    standing: ClassVar[bool] = True
+    count: int
+
+    def run(self, stage: Stage) -> Values:
+        topics = Topics(stage.broker)
+        topics.create(stage.topic, 1)
+        producer = Producer(
+            {"bootstrap.servers": stage.broker.address, "transactional.id": stage.topic, "linger.ms": 0, "log_level": 0}
+        )
+        producer.init_transactions(TRANSACTION_SECONDS)
+        for _ in range(10):
+            commit_one(producer, stage.topic)
+        with Watch(stage.broker.pid) as watch:
+            taken = sorted(commit_one(producer, stage.topic) for _ in range(self.count))
+        topics.delete(stage.topic)
+        return {
+            "p50_us": statistics.median(taken) * 1e6,
+            "p99_us": taken[int(len(taken) * 0.99)] * 1e6,
+            "cpu_us": watch.broker_cpu / self.count * 1e6,
+        }
+
+
+def commit_one(producer: Producer, topic: str) -> float:
+    started = time.perf_counter()
+    producer.begin_transaction()
+    producer.produce(topic, b"x" * 100)
+    producer.commit_transaction(TRANSACTION_SECONDS)
+    return time.perf_counter() - started
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeats:
+    """A steady produce load, alone and beside many members that send heartbeats."""
+
+    standing: ClassVar[bool] = False
+    members: int
+    load: Load
+
+    def run(self, stage: Stage) -> Values:
+        broker = stage.broker
+        Topics(broker).create(stage.topic, 1)
+        Topics(broker).create(f"{stage.topic}-held", 10)
+        wait_for_coordinators(broker)
+        stage.generator.produce(broker.address, stage.topic, self.load)
+        alone = stage.generator.produce(broker.address, stage.topic, self.load)
+        with held_members(broker.address, f"{stage.topic}-held", self.members):
+            before = cpu_seconds(broker.pid), clients_cpu_seconds(), time.monotonic()
+            beside = stage.generator.produce(broker.address, stage.topic, self.load)
+            seconds = time.monotonic() - before[2]
+            used = cpu_seconds(broker.pid) - before[0]
+        return {
+            "alone_p99_us": alone.p99_us,
+            "beside_p50_us": beside.p50_us,
+            "beside_p99_us": beside.p99_us,
+            "beside_cpu_percent": used / seconds * 100,
+        }
+
+
+@contextmanager
+def held_members(address: str, topic: str, count: int) -> Iterator[None]:
+    command = [sys.executable, "-m", "bench.group_clients", address, topic, str(count)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        if process.stdout.readline() != "ready\n":
+            raise LoadFailed(f"{count} members could not join")
+        yield
+        if process.poll() is not None:
+            raise LoadFailed(f"the members ended with {process.returncode}")
+        process.stdin.close()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOffsets:
+    """A restart with many committed offsets, until every group is answered again."""
+
+    standing: ClassVar[bool] = False
+    offsets: int
+
+    def run(self, stage: Stage) -> Values:
+        broker, groups = stage.broker, self.offsets // OFFSETS_PER_COMMIT
+        Topics(broker).create(stage.topic, OFFSETS_PER_COMMIT)
+        wait_for_coordinators(broker)
+        with connections(broker.address, COMMITTERS) as opened:
+            commit_all(opened, (commit_request(f"g{n}", stage.topic, OFFSETS_PER_COMMIT, n) for n in range(groups)))
+        broker.stop()
+        started = time.monotonic()
+        broker.start()
+        wait_for_groups(broker, groups)
+        return {"load_s": time.monotonic() - started, "load_cpu_s": cpu_seconds(broker.pid)}
+
+
+def wait_for_groups(broker: BrokerProcess, groups: int) -> None:
+    answered = "every group is answered"
+    wait_until(lambda: all_groups_answer(broker, groups), answered, seconds=SERVED_SECONDS, pause=0.01)
+
+
+def all_groups_answer(broker: BrokerProcess, groups: int) -> bool:
+    """Asks for one partition of some groups of every coordinator: with hundreds of names each has its share."""
+    asked = [
+        OffsetFetchRequestGroup(group_id=f"g{n}", topics=[]) for n in range(0, groups, -(-groups // GROUPS_PER_FETCH))
+    ]
+    try:
+        with connections(broker.address, 1) as (connection,):
+            answer = connection.call(
+                OffsetFetchRequest(groups=asked), OffsetFetchResponse, max_version=NAMES_IN_REQUESTS
+            )
+    except ConnectionLost:
+        return False
+    return not any(group.error_code for group in answer.groups)
