@@ -5,6 +5,7 @@ and bytes, as one JSON object a line. Time runs faster than the clock, as in the
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ SHARE_BROKEN = 0.01
 SHARE_TOO_LATE = 0.005
 SHARE_LATE = 0.05
 OUTLIERS = 40
-QUIET_SHARE = 0.15
+QUIET_SHARE = 0.1
 AFTERWARDS_SECONDS = 2 * 3600
 PAGES = ("/shuttle/countdown/", "/", "/shuttle/missions/sts-69/", "/images/ksclogo.gif", "/history/apollo/", "/facts/")
 
@@ -44,6 +45,7 @@ class Story:
         self._devices = story.device_table()
         self._outliers = self._choose_outliers()
         self._failing_until: dict[str, float] = {}
+        self._readings: Counter[str] = Counter()
 
     def _choose_outliers(self) -> frozenset[int]:
         first = int(self.count * QUIET_SHARE)
@@ -54,7 +56,7 @@ class Story:
         for number in range(self.count):
             at = number * self.seconds / self.count
             if number in self._outliers:
-                yield self._outlier(self._random.choice(self._devices), at, at)
+                yield self._reading_or_outlier(at)
             elif self._random.random() < SHARE_BROKEN:
                 yield self._broken(at)
             elif self._random.random() < SHARE_OF_WEB_LOGS:
@@ -79,8 +81,15 @@ class Story:
         return self._random.uniform(0, 2)
 
     def _reading(self, device: Device, at: float, happened: float) -> Event:
+        self._readings[device.device] += 1
         value = device.usual + self._random.uniform(-device.spread, device.spread)
         return self._sensor(device.device, at, happened, round(value, 1))
+
+    def _reading_or_outlier(self, at: float) -> Event:
+        """No outlier while the alarm may still be learning: it would learn it, or not, as batches happen to fall."""
+        device = self._random.choice(self._devices)
+        settled = self._readings[device.device] >= 2 * story.LEARNING_READINGS
+        return self._outlier(device, at, at) if settled else self._reading(device, at, at)
 
     def _outlier(self, device: Device, at: float, happened: float) -> Event:
         self._failing_until[device.server] = at + story.INCIDENT_SECONDS

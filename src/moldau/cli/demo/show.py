@@ -1,0 +1,213 @@
+"""Runs the demo: broker, generator and job as processes, the kill in the middle, and the end in good order."""
+
+import contextlib
+import json
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from rich.console import Console
+
+from moldau.cli.demo import report, story
+from moldau.cli.demo.expected import compute
+from moldau.cli.demo.observed import inputs, outputs
+from moldau.cli.demo.processes import Program
+from moldau.cli.demo.scene import Scene
+from moldau.cli.demo.view import View
+from moldau.cli.embedded import EmbeddedBroker
+
+LOOK_SECONDS = 0.1
+CALL_SECONDS = 30
+END_SECONDS = 120
+GIVE_UP_SECONDS = 900
+KILL_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the demo shall run."""
+
+    events: int
+    seconds: float
+    story_minutes: int
+    seed: int
+    output: Path
+    bootstrap: str | None = None
+    master: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    kill: bool = True
+
+
+class DemoFailed(RuntimeError):
+    """Something ended that should not have; the text says what."""
+
+
+def run(console: Console, plan: Plan) -> bool:
+    """Show everything; says whether the results are exact."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="moldau-demo-")))
+        bootstrap = plan.bootstrap or stack.enter_context(_embedded(folder)).address
+        topics = stack.enter_context(_topics(bootstrap, plan))
+        scene = Scene(plan.events, time.monotonic)
+        performance = _Performance(plan, folder, bootstrap, topics, scene)
+        with View(console, scene) as view:
+            place = "an existing cluster" if plan.bootstrap else "a broker in a process of its own"
+            view.say(f"{bootstrap}: {place}; {len(topics)} topics with {story.PARTITIONS} partitions")
+            stack.callback(performance.end)
+            performance.play(view)
+            view.say("Recomputing every result in plain Python, from the input topics")
+            expected = compute(inputs(bootstrap, topics), {row.device: row for row in story.device_table()})
+            found = outputs(bootstrap, topics, folder / "results")
+        return report.show(console, plan.output, scene, expected, found)
+
+
+@contextlib.contextmanager
+def _embedded(folder: Path) -> Iterator[EmbeddedBroker]:
+    home = folder / "broker"
+    home.mkdir()
+    with EmbeddedBroker(home) as broker:
+        yield broker
+        broker.stop()
+
+
+@contextlib.contextmanager
+def _topics(bootstrap: str, plan: Plan) -> Iterator[dict[str, str]]:
+    """Topics of the demo's own; on somebody else's cluster under names that nobody has, and removed afterwards."""
+    prefix = "" if plan.bootstrap is None else f"moldau-demo-{uuid.uuid4().hex[:8]}-"
+    names = {name: prefix + name for name in (*story.INPUT_TOPICS, story.DEVICES, *story.OUTPUT_TOPICS)}
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    # Event times are not arrival times: what retention by time would remove is part of the show.
+    wanted = [NewTopic(name, num_partitions=story.PARTITIONS, config={"retention.ms": "-1"}) for name in names.values()]
+    for outcome in admin.create_topics(wanted).values():
+        outcome.result(timeout=CALL_SECONDS)
+    try:
+        yield names
+    finally:
+        if plan.bootstrap is not None:
+            for outcome in admin.delete_topics(list(names.values())).values():
+                outcome.result(timeout=CALL_SECONDS)
+
+
+class _Performance:
+    def __init__(self, plan: Plan, folder: Path, bootstrap: str, topics: dict[str, str], scene: Scene) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._bootstrap = bootstrap
+        self._topics = topics
+        self._scene = scene
+        self._over = threading.Event()
+        self._programs: list[Program] = []
+        self._alarms = threading.Thread(target=self._follow_alarms, daemon=True)
+
+    def play(self, view: View) -> None:
+        """From the first event to the last result."""
+        generator = self._start_generator()
+        view.say(f"Generator: {self._plan.events:,} sensor readings and web logs in {self._plan.seconds:.0f} s")
+        self._alarms.start()
+        job = self._start_job()
+        view.say("Spark starts, with three queries; events are written meanwhile")
+        if self._plan.kill:
+            half = self._plan.events * KILL_SHARE
+            self._wait(view, generator, job, lambda: self._scene.every_query_works and self._scene.generated >= half)
+            job = self._kill_and_restart(view, job)
+        self._wait(view, generator, job, lambda: self._scene.complete and self._job_is_back())
+        view.say(f"All {self._scene.generated:,} events are written; the queries process the rest")
+        job.tell("finish")
+        self._wait(view, generator, job, lambda: self._scene.finished)
+        if (code := job.wait(END_SECONDS)) != 0:
+            raise DemoFailed(f"the Spark job ended with {code}:\n{job.last_words()}")
+        generator.wait(END_SECONDS)
+
+    def _kill_and_restart(self, view: View, job: Program) -> Program:
+        processes = job.kill()
+        self._scene.killed()
+        view.say(
+            f"[bold red]SIGKILL[/] to the Spark job in mid-batch: driver, JVM and Python workers, {processes} processes"
+        )
+        again = self._start_job()
+        view.say("The same job starts again, from its checkpoints")
+        return again
+
+    def _job_is_back(self) -> bool:
+        return self._scene.every_query_works and (self._scene.kill_at is None or self._scene.back_at is not None)
+
+    def _wait(self, view: View, generator: Program, job: Program, done: Any) -> None:
+        pause = threading.Event()
+        while not done():
+            view.tick()
+            pause.wait(LOOK_SECONDS)
+            if self._scene.failure is not None:
+                raise DemoFailed(self._scene.failure)
+            if job.ended is not None and not self._scene.finished:
+                raise DemoFailed(f"the Spark job ended by itself with {job.ended}:\n{job.last_words()}")
+            if generator.ended:
+                raise DemoFailed(f"the generator ended with {generator.ended}:\n{generator.last_words()}")
+            if self._scene.seconds > GIVE_UP_SECONDS:
+                raise DemoFailed(f"not done after {GIVE_UP_SECONDS} s:\n{job.last_words()}")
+
+    def _start_generator(self) -> Program:
+        table_written = threading.Event()
+
+        def hear(message: dict[str, Any]) -> None:
+            if message["kind"] == "table":
+                table_written.set()
+            else:
+                self._scene.from_generator(message)
+
+        story_seconds = self._plan.story_minutes * 60
+        task = {
+            "bootstrap": self._bootstrap,
+            "topics": self._topics,
+            "seed": self._plan.seed,
+            "count": self._plan.events,
+            "seconds": self._plan.seconds,
+            "story_seconds": story_seconds,
+            "start": time.time() // 60 * 60 - story_seconds,
+        }
+        program = self._start("generator", task, hear)
+        while not table_written.wait(LOOK_SECONDS):
+            if program.ended is not None:
+                raise DemoFailed(f"the generator ended with {program.ended}:\n{program.last_words()}")
+        return program
+
+    def _start_job(self) -> Program:
+        task = {
+            "bootstrap": self._bootstrap,
+            "topics": self._topics,
+            "folder": str(self._folder),
+            "results": str(self._folder / "results"),
+            "master": self._plan.master,
+            "settings": self._plan.settings,
+        }
+        return self._start("job", task, self._scene.from_job)
+
+    def _start(self, name: str, task: dict[str, Any], hear: Any) -> Program:
+        program = Program(f"moldau.cli.demo.{name}", [json.dumps(task)], self._folder / f"{name}.log", hear)
+        self._programs.append(program)
+        return program
+
+    def _follow_alarms(self) -> None:
+        settings = {"bootstrap.servers": self._bootstrap, "group.id": "moldau-demo-view", "enable.auto.commit": False}
+        consumer = Consumer(settings | {"auto.offset.reset": "earliest", "isolation.level": "read_committed"})
+        consumer.subscribe([self._topics[story.ALARMS]])
+        while not self._over.is_set():
+            message = consumer.poll(LOOK_SECONDS)
+            if message is not None and message.error() is None:
+                self._scene.alarm(json.loads(message.value() or b"{}"))
+        consumer.close()
+
+    def end(self) -> None:
+        """Leave nothing running, whatever happened."""
+        self._over.set()
+        for program in self._programs:
+            program.kill()
+        if self._alarms.is_alive():
+            self._alarms.join(CALL_SECONDS)
