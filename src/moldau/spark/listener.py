@@ -6,7 +6,6 @@ The events come on a thread of Spark's; a query never waits for what happens her
 """
 
 import json
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,8 +21,7 @@ from pyspark.sql.streaming.listener import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-logger = logging.getLogger(__name__)
-INSTALLED = "_moldau_progress_listener"
+INSTALLED = "_moldau_lag_listener"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,7 @@ class ProgressListener(StreamingQueryListener):
     ) -> None:
         self._on_progress = on_progress
         self._publish_lag = publish_lag
-        self._properties = dict(properties or {})
-        self._complained = False
+        self._properties = dict(properties) if properties else None
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         """Nothing has been read yet."""
@@ -79,20 +76,14 @@ class ProgressListener(StreamingQueryListener):
 
         name = progress.get("name") or str(progress["id"])
         for source in progress.get("sources", ()):
-            offset = source.get("endOffset")
-            if not isinstance(offset, dict) or "group" not in offset:
-                continue
-            try:
+            if isinstance(offset := source.get("endOffset"), dict):
                 publish_progress(name, json.dumps(offset), self._properties)
-            except Exception as error:  # whatever a cluster can answer: the lag is not worth a query
-                if not self._complained:
-                    logger.warning("the offsets of query %s could not be published: %s", name, error)
-                self._complained = True
 
 
-def listen(spark: "SparkSession", listener: ProgressListener) -> None:
-    """Install the session's own listener; a second call replaces nothing."""
+def publish_lag(spark: "SparkSession", properties: Mapping[str, str] | None = None) -> None:
+    """Let the session's queries be seen by lag tools; a second call changes nothing."""
     if not hasattr(spark, INSTALLED):
+        listener = ProgressListener(properties=properties)
         spark.streams.addListener(listener)
         setattr(spark, INSTALLED, listener)
 

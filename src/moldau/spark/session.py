@@ -56,6 +56,7 @@ def session(
     ui: bool = True,
     log_level: str = "ERROR",
     preload: bool | Iterable[str] = True,
+    lag: bool | Mapping[str, str] = True,
     settings: Mapping[str, object] | None = None,
     **spark_settings: object,
 ) -> "SparkSession":
@@ -63,14 +64,20 @@ def session(
 
     `master`: as for Spark, `local[*]` by default unless `spark-submit` chose one. `ui=False` switches the web page
     off. `preload`: fork workers from a process that has imported Arrow and the data source; names of further modules
-    may be given (`preload=["pandas"]` makes stateful Python operators start sooner). `settings`, or
-    keywords such as `**{"spark.executor.memory": "2g"}`, go to Spark as they are.
+    may be given (`preload=["pandas"]` makes stateful Python operators start sooner). `lag`: publish what queries
+    without `kafka.group.id` consume under the query's name; a mapping carries the login where the cluster wants one
+    (Java's property names). `settings`, or keywords such as `**{"spark.executor.memory": "2g"}`, go to Spark as they
+    are.
     """
     session_class = _require_spark()
     given = _checked({**(settings or {}), **spark_settings})
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     wanted_master = master or given.get("spark.master") or (None if submitted else "local[*]")
-    if wanted_master is not None and not wanted_master.startswith("sc://") and not submitted:
+    if wanted_master is not None and wanted_master.startswith("sc://"):
+        raise ValueError(
+            "a session of Spark Connect is made with SparkSession.builder.remote(), its server has the settings"
+        )
+    if not submitted:
         os.environ["JAVA_HOME"] = str(find_java_home(os.environ))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -81,6 +88,10 @@ def session(
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(log_level)
+    if lag is not False:
+        from moldau.spark.listener import publish_lag
+
+        publish_lag(spark, None if lag is True else lag)
     return spark
 
 
