@@ -7,10 +7,15 @@ order:
      "offsets": {"orders": {"0": 120, "1": 97}},        the next offset to read, per partition
      "topics":  {"orders": "<topic id>"},               "" where the cluster tells no ids
      "splits":  {"orders": {"0": [60, 90]}},            where the batch that ends here is cut into tasks
+     "begins":  {"orders": {"1": 17}},                  where that batch began, if not where the one before it ended
+     "initial": true,                                   only before the first batch
      "group":   {"servers": "…", "prefix": "…"}}        only without kafka.group.id: whom the session's listener tells
 
 `splits` makes a replayed batch the same, task by task, whatever `minPartitions` says by then: a partition that the
 batch read from `a` to `b` is read by the tasks [a, 60), [60, 90) and [90, b).
+
+`begins` names partitions that were found while the query ran, those of a topic that was created anew, and in the first
+batch all of them: Spark does not keep where a query began, and `latest` is another place after a restart.
 
 An offset that Spark's own Kafka connector recorded ({"orders": {"0": 120}}) is understood too: a query can go on
 with this source from that connector's checkpoint.
@@ -24,6 +29,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
+from moldau.spark.errors import ForeignCheckpoint
 from moldau.spark.option_table import OptionError
 from moldau.types.ids import ZERO_TOPIC_ID, TopicPartition
 
@@ -32,10 +38,6 @@ LATEST: Final = -1
 VERSION: Final = 1
 
 PartitionOffsets: TypeAlias = dict[TopicPartition, int]
-
-
-class ForeignOffset(ValueError):
-    """A checkpoint holds an offset that this source did not write."""
 
 
 # -- what the options ask for ----------------------------------------------------------------------------------------
@@ -123,6 +125,8 @@ class Position:
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, UUID | None] = field(default_factory=dict)
     cuts: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    begins: Mapping[TopicPartition, int] = field(default_factory=dict)
+    is_initial: bool = False
     lag_target: Mapping[str, str] | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -134,7 +138,10 @@ class Position:
                 topic: id_text(self.topic_ids.get(topic)) for topic in sorted({tp.topic for tp in self.offsets})
             },
             "splits": nested((place, list(cuts)) for place, cuts in self.cuts.items() if cuts),
+            "begins": nested(self.begins.items()),
         }
+        if self.is_initial:
+            tree["initial"] = True
         if self.lag_target is not None:
             tree["group"] = dict(sorted(self.lag_target.items()))
         return tree
@@ -148,7 +155,9 @@ class Position:
         return cls(
             offsets=flattened(tree.get("offsets"), int),
             topic_ids={topic: parse_id(text, tree) for topic, text in tree.get("topics", {}).items()},
-            cuts={place: tuple(cuts) for place, cuts in flattened(tree.get("splits"), list).items()},
+            cuts={place: tuple(cuts) for place, cuts in flattened(tree.get("splits", {}), list).items()},
+            begins=flattened(tree.get("begins", {}), int),
+            is_initial=tree.get("initial", False),
             lag_target=tree.get("group"),
         )
 
@@ -185,8 +194,8 @@ def parse_id(text: Any, tree: Any) -> UUID | None:
         raise foreign(tree) from None
 
 
-def foreign(tree: Any) -> ForeignOffset:
-    return ForeignOffset(
+def foreign(tree: Any) -> ForeignCheckpoint:
+    return ForeignCheckpoint(
         "the checkpoint holds an offset that format 'moldau' did not write, so it belongs to another query; "
         f"use another checkpointLocation. The offset: {json.dumps(tree)[:300]}"
     )

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+from moldau.spark.errors import ForeignCheckpoint
 from moldau.spark.offsets import Position
 from moldau.spark.split import Split
 from moldau.types.ids import TopicPartition
@@ -54,6 +55,19 @@ def add_pieces(ranges: Mapping[TopicPartition, Range], pieces: dict[TopicPartiti
 
 def even_cuts(span: Range, pieces: int) -> tuple[int, ...]:
     return tuple(span.start + span.size * number // pieces for number in range(1, pieces))
+
+
+def ranges_between(start: Position, end: Position) -> dict[TopicPartition, Range]:
+    """What a batch reads, from the recorded offsets alone: nothing that has changed since makes a difference."""
+    if end.is_initial:
+        return {}
+    ranges: dict[TopicPartition, Range] = {}
+    for place, offset in end.offsets.items():
+        begin = end.begins.get(place, start.offsets.get(place))
+        if begin is None:
+            raise ForeignCheckpoint(f"the checkpoint says where a batch ends in {place}, but not where it begins")
+        ranges[place] = Range(begin, offset)
+    return ranges
 
 
 def splits_of(

@@ -1,0 +1,85 @@
+"""Consumed offsets, published to a group so that every lag tool sees Spark's queries.
+
+Spark keeps offsets in its checkpoint; the group is told, never asked. It is not joined: offsets are committed as by a
+consumer that assigns partitions itself. Who publishes:
+
+- with `kafka.group.id` the stream reader, each time Spark tells it where the last batch ended;
+- without it the listener of `moldau.spark.session()`, under `groupIdPrefix` and the query's name (or id), through
+  `publish_progress` below. The recorded offset says which cluster that is.
+
+A failure to publish is logged, never a reason to fail a query.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+
+from moldau.client.errors import ClientError
+from moldau.client.settings import ClientSettings
+from moldau.spark.catalog import Catalog, open_catalog
+from moldau.spark.errors import ForeignCheckpoint, SourceError
+from moldau.spark.offsets import Position
+from moldau.types.errors import KafkaError
+from moldau.types.ids import TopicPartition
+
+PLAINTEXT = "PLAINTEXT"
+
+log = logging.getLogger(__name__)
+
+
+class LagPublisher:
+    """Publishes for one group, only what has changed."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self._published: Mapping[TopicPartition, int] = {}
+        self._failed = ""
+
+    def publish(self, catalog: Catalog, offsets: Mapping[TopicPartition, int]) -> bool:
+        changed = {place: offset for place, offset in offsets.items() if self._published.get(place) != offset}
+        if not changed:
+            return True
+        try:
+            catalog.publish(self.group, changed)
+        except (ClientError, KafkaError, SourceError) as error:
+            if str(error) != self._failed:
+                log.warning("consumed offsets are not published to group %r: %s", self.group, error)
+            self._failed = str(error)
+            return False
+        self._published = dict(offsets)
+        self._failed = ""
+        return True
+
+
+def lag_target(servers: str, security: str, prefix: str) -> dict[str, str]:
+    """What the recorded offset tells the session's listener; credentials never stand in a checkpoint."""
+    target = {"prefix": prefix, "servers": servers}
+    return target if security.upper() == PLAINTEXT else target | {"security": security}
+
+
+def publish_progress(query: str, end_offset: str, properties: Mapping[str, str] | None = None) -> str | None:
+    """For a listener: publishes the end of a finished batch under the query's name; returns the group, if any.
+
+    `end_offset` is the text in a progress event's source; offsets of other sources, and of ours with `kafka.group.id`,
+    are left alone. `properties` (Java's names) are needed where the cluster asks for a login.
+    """
+    try:
+        position = Position.from_json(json.loads(end_offset))
+    except (ValueError, ForeignCheckpoint):
+        return None
+    target = position.lag_target
+    if target is None or ("security" in target and properties is None):
+        return None
+    wanted = {"bootstrap.servers": target["servers"], **(properties or {})}
+    group = f"{target['prefix']}-{query}" if target["prefix"] else query
+    try:
+        catalog = open_catalog(ClientSettings.from_properties(wanted), wanted)
+    except ClientError as error:
+        log.warning("consumed offsets are not published to group %r: %s", group, error)
+        return None
+    try:
+        return group if LagPublisher(group).publish(catalog, position.offsets) else None
+    finally:
+        catalog.close()

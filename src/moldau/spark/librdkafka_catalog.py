@@ -1,0 +1,105 @@
+"""The driver's view of a cluster through librdkafka, where only it can log in: SASL GSSAPI and OAUTHBEARER.
+
+Imported only then: librdkafka is no part of what an ordinary planner process loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as RdTopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from moldau.client.librdkafka import translate
+from moldau.client.settings import ClientSettings
+from moldau.spark.catalog import FIRST_CONTACT_SECONDS, GONE, PUBLISH_SECONDS, TopicView
+from moldau.spark.errors import ClusterUnavailable, SourceError
+from moldau.spark.offsets import EARLIEST, LATEST
+from moldau.types.ids import ZERO_TOPIC_ID, TopicPartition
+
+CONSUMER_ONLY: Final = frozenset(
+    {"group.id", "isolation.level", "max.partition.fetch.bytes", "fetch.max.wait.ms", "check.crcs"}
+)
+
+
+class LibrdkafkaCatalog:
+    def __init__(self, settings: ClientSettings, properties: Mapping[str, str]) -> None:
+        self._config: dict[str, Any] = {}
+        self._config |= translate({name: value for name, value in properties.items() if name not in CONSUMER_ONLY})
+        self._servers = ", ".join(str(address) for address in settings.bootstrap)
+        self._seconds = settings.total_seconds
+        self._first_seconds = min(settings.total_seconds, FIRST_CONTACT_SECONDS)
+        self._admin = AdminClient(self._config)
+
+    def topics(self, names: frozenset[str] | None) -> dict[str, TopicView]:
+        try:
+            listed = self._admin.list_topics(timeout=self._first_seconds).topics
+        except KafkaException as error:
+            raise ClusterUnavailable(
+                f"no broker of kafka.bootstrap.servers ({self._servers}) answers: {error}"
+            ) from None
+        wanted = [name for name in sorted(listed) if names is None or name in names]
+        if not wanted:
+            return {}
+        described = self._admin.describe_topics(TopicCollection(wanted), request_timeout=self._seconds)
+        views = {}
+        for name, future in described.items():
+            try:
+                views[name] = view_of(future.result())
+            except KafkaException as error:
+                if error.args[0].code() not in GONE:
+                    raise SourceError(f"topic {name}: {error}") from error
+        return views
+
+    def offsets(self, wanted: Mapping[TopicPartition, int], *, committed: bool) -> dict[TopicPartition, int]:
+        if not wanted:
+            return {}
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        asked = {RdTopicPartition(*place): spec_of(time) for place, time in wanted.items()}
+        found = {}
+        for place, future in self._admin.list_offsets(
+            asked, isolation_level=level, request_timeout=self._seconds
+        ).items():
+            try:
+                found[TopicPartition(place.topic, place.partition)] = future.result().offset
+            except KafkaException as error:
+                if error.args[0].code() not in GONE:
+                    raise SourceError(f"offsets of {place.topic}-{place.partition}: {error}") from error
+        return found
+
+    def publish(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        consumer = Consumer(self._config | {"group.id": group, "socket.timeout.ms": round(PUBLISH_SECONDS * 1000)})
+        try:
+            places = [RdTopicPartition(place.topic, place.partition, offset) for place, offset in offsets.items()]
+            for done in consumer.commit(offsets=places, asynchronous=False):
+                if done.error is not None:
+                    raise SourceError(f"group {group}, {done.topic}-{done.partition}: {done.error}")
+        except KafkaException as error:
+            raise SourceError(f"group {group}: {error}") from error
+        finally:
+            consumer.close()
+
+    def close(self) -> None:
+        """librdkafka closes its connections when the last reference is gone."""
+
+
+def spec_of(time: int) -> Any:
+    if time == EARLIEST:
+        return OffsetSpec.earliest()
+    return OffsetSpec.latest() if time == LATEST else OffsetSpec.for_timestamp(time)
+
+
+def view_of(description: Any) -> TopicView:
+    leaders = {each.id: -1 if each.leader is None else each.leader.id for each in description.partitions}
+    return TopicView(topic_id_of(description.topic_id), dict(sorted(leaders.items())), description.is_internal)
+
+
+def topic_id_of(uuid: Any) -> UUID | None:
+    bits = (uuid.get_most_significant_bits() & MASK) << 64 | uuid.get_least_significant_bits() & MASK
+    return None if bits == ZERO_TOPIC_ID.int else UUID(int=bits)
+
+
+MASK: Final = (1 << 64) - 1

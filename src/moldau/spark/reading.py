@@ -1,0 +1,24 @@
+"""From a source's options and schema to what tasks are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from moldau.spark.schema import checked_schema, record_schema
+from moldau.spark.task import ReadTask
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from moldau.spark.options import ReadOptions
+
+
+def offered_schema(given: Mapping[str, str]) -> StructType:
+    return record_schema(given)
+
+
+def read_task(given: Mapping[str, str], options: ReadOptions, schema: StructType) -> ReadTask:
+    offered = offered_schema({**given, "includeheaders": "true"})
+    columns = tuple(checked_schema(schema, offered).fieldNames())
+    return ReadTask(options.client, options.properties, options.reading, columns)
