@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    ConfigSource,
     NewPartitions,
     NewTopic,
     OffsetSpec,
@@ -218,6 +219,11 @@ def configs(admin: AdminClient, kind: str, names: Sequence[str]) -> dict[str, di
             answered = outcomes(admin.describe_configs(turn, request_timeout=SECONDS))
             found |= {resource.name: value for resource, value in answered.items()}
     return found
+
+
+def source_of(entry: ConfigEntry) -> ConfigSource:
+    """The client gives the bare number."""
+    return ConfigSource(entry.source)
 
 
 def alter_configs(

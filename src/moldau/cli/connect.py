@@ -120,9 +120,13 @@ class Connection:
 
     def settings(self, **more: Any) -> dict[str, Any]:
         """librdkafka's settings, with more of them added."""
-        from moldau.cli.librdkafka import translate
+        from moldau.client.errors import SettingError
+        from moldau.client.librdkafka import translate
 
-        return {"client.id": "moldau", **translate(self.properties), **more}
+        try:
+            return {"client.id": "moldau", **translate(self.properties), **more}
+        except SettingError as error:
+            raise CommandError(str(error), exit_code=WRONG_USAGE) from None
 
     def admin(self) -> AdminClient:
         """librdkafka's admin client, after a broker has answered it."""
@@ -195,7 +199,8 @@ class Connection:
                 problem = str(error.args[0].str())
                 unknown = problem.partition('No such configuration property: "')[2].removesuffix('"')
                 if not (self._lenient and unknown in settings):
-                    raise CommandError(f"client property refused: {problem}", exit_code=WRONG_USAGE) from None
+                    hint = "--config takes properties of the client; settings of topics and brokers go with --set"
+                    raise CommandError(f"client property refused: {problem}", hint, WRONG_USAGE) from None
                 del settings[unknown]
                 warn(f"the property {unknown} is not known here and was left out")
 

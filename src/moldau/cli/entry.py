@@ -9,6 +9,6 @@ def main() -> None:
         from moldau.cli import broker_start
 
         sys.exit(broker_start.main(sys.argv[3:]))
-    from moldau.cli.main import app
+    from moldau.cli.main import run
 
-    app()
+    sys.exit(run(sys.argv[1:]))

@@ -19,8 +19,8 @@ from moldau.version import VERSION
 
 TRACEBACK_VARIABLE: Final = "MOLDAU_TRACEBACK"
 COMPLETION_VARIABLE: Final = "_MOLDAU_COMPLETE"
-# `Usage errors` is not exported by typer; their base is.
-UsageError: Final = typer.BadParameter.__mro__[1]
+# typer exports one kind of usage error; all of them share its base.
+UsageError: Final[type[Exception]] = typer.BadParameter.__bases__[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +29,20 @@ class Noun:
     module: str
     attribute: str = "app"
     """A typer app with verbs, or a function that is the command itself."""
-    aliases: tuple[str, ...] = ()
 
 
 NOUNS: Final = (
     Noun("broker", "moldau.cli.broker"),
-    Noun("topic", "moldau.cli.topic", aliases=("topics",)),
-    Noun("group", "moldau.cli.group", aliases=("groups",)),
-    Noun("config", "moldau.cli.config", aliases=("configs",)),
+    Noun("topic", "moldau.cli.topic"),
+    Noun("produce", "moldau.cli.produce", "produce"),
+    Noun("consume", "moldau.cli.consume", "consume"),
+    Noun("tail", "moldau.cli.consume", "tail"),
+    Noun("group", "moldau.cli.group"),
+    Noun("config", "moldau.cli.config"),
     Noun("cluster", "moldau.cli.cluster"),
     Noun("txn", "moldau.cli.txn"),
     Noun("log", "moldau.cli.log"),
-    Noun("profile", "moldau.cli.profile", aliases=("profiles",)),
+    Noun("profile", "moldau.cli.profile"),
     Noun("demo", "moldau.cli.demo.command", "demo"),
 )
 
@@ -56,14 +58,12 @@ def build(wanted: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    chosen = [noun for noun in NOUNS if wanted in (noun.name, *noun.aliases)] or NOUNS
-    for noun in chosen:
+    for noun in [noun for noun in NOUNS if noun.name == wanted] or NOUNS:
         found = getattr(importlib.import_module(noun.module), noun.attribute)
-        for name in (noun.name, *noun.aliases):
-            if isinstance(found, typer.Typer):
-                app.add_typer(found, name=name, hidden=name != noun.name)
-            else:
-                app.command(name, hidden=name != noun.name)(found)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=noun.name)
+        else:
+            app.command(noun.name)(found)
     return app
 
 

@@ -215,7 +215,7 @@ def confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise CommandError(f"not done, since nobody can be asked: {question}", "add --yes to go ahead", WRONG_USAGE)
+        raise CommandError(f"nobody can be asked: {question} Add --yes to go ahead", exit_code=WRONG_USAGE)
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise CommandError("nothing was done", exit_code=FAILED)

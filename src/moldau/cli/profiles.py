@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from moldau.cli.output import NOT_FOUND, WRONG_USAGE, CommandError, nearest
+from moldau.cli.output import FAILED, NOT_FOUND, WRONG_USAGE, CommandError, nearest
 
 FILE_VARIABLE: Final = "MOLDAU_CONFIG"
 SECRETS: Final = ("password", "secret", "sasl.jaas.config", "ssl.key.pem", "ssl.keystore.key")
@@ -42,12 +42,15 @@ class Profiles:
         return self.known[name]
 
     def save(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w") as file:
-            file.write(to_toml(self))
-        partial.replace(self.path)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            partial = self.path.with_name(f"{self.path.name}.{os.getpid()}")
+            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with open(descriptor, "w") as file:
+                file.write(to_toml(self))
+            partial.replace(self.path)
+        except OSError as error:
+            raise CommandError(f"cannot write {self.path}: {error.strerror}", exit_code=FAILED) from error
 
 
 def profiles_path(environment: Mapping[str, str]) -> Path:
@@ -63,7 +66,7 @@ def load(environment: Mapping[str, str]) -> Profiles:
     path = profiles_path(environment)
     try:
         content = tomllib.loads(path.read_text())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Profiles(path)
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror}", exit_code=WRONG_USAGE) from error

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from moldau.cli.output import WRONG_USAGE, CommandError
+from moldau.client.errors import SettingError
 
 RENAMED: Final = {
     "sasl.mechanism": "sasl.mechanisms",
@@ -119,7 +119,7 @@ def _integer(key: str, value: str) -> int:
     try:
         return int(value)
     except ValueError:
-        raise CommandError(f"{key}: {value!r} is no whole number", exit_code=WRONG_USAGE) from None
+        raise SettingError(key, f"{value!r} is no whole number") from None
 
 
 def _assignors(names: str) -> str:
@@ -142,11 +142,8 @@ def _login(properties: Mapping[str, str]) -> dict[str, str]:
         }
         return {key: value for key, value in named.items() if value}
     if not fields.get("username"):
-        raise CommandError(
-            "sasl.jaas.config: found no username",
-            'expected: …LoginModule required username="…" password="…";',
-            WRONG_USAGE,
-        )
+        expected = 'LoginModule required username="…" password="…";'
+        raise SettingError("sasl.jaas.config", f"found no username; expected …{expected}")
     return {"sasl.username": fields["username"], "sasl.password": fields.get("password", "")}
 
 
@@ -159,11 +156,11 @@ def _trusted(properties: Mapping[str, str]) -> dict[str, str]:
     if location is None:
         return {}
     if _store_type(properties, "truststore", location) != "PEM":
-        raise CommandError(
-            f"ssl.truststore.location: {location} is a Java trust store, which only Java reads",
-            f"export it with `keytool -exportcert -rfc -keystore {location} -alias ALIAS -file ca.pem` and set "
+        raise SettingError(
+            "ssl.truststore.location",
+            f"{location} is a Java trust store, which only Java reads; export it with "
+            f"`keytool -exportcert -rfc -keystore {location} -alias ALIAS -file ca.pem` and set "
             "ssl.truststore.type=PEM, ssl.truststore.location=ca.pem",
-            WRONG_USAGE,
         )
     return {"ssl.ca.location": location}
 
@@ -181,11 +178,11 @@ def _identity(properties: Mapping[str, str]) -> dict[str, str]:
     if kind == "PKCS12":
         password = store_password if store_password is not None else ""
         return {"ssl.keystore.location": location, "ssl.keystore.password": password}
-    raise CommandError(
-        f"ssl.keystore.location: {location} is a {kind} key store, which only Java reads",
-        f"convert it with `keytool -importkeystore -srckeystore {location} -destkeystore key.p12 -deststoretype PKCS12`"
+    raise SettingError(
+        "ssl.keystore.location",
+        f"{location} is a {kind} key store, which only Java reads; convert it with "
+        f"`keytool -importkeystore -srckeystore {location} -destkeystore key.p12 -deststoretype PKCS12`"
         " and set ssl.keystore.type=PKCS12, ssl.keystore.location=key.p12",
-        WRONG_USAGE,
     )
 
 

@@ -1,0 +1,178 @@
+"""What `moldau cluster` does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from confluent_kafka import KafkaError
+
+from moldau.cli import admin, admin_wire, hidden
+from moldau.cli.connect import Connection
+from moldau.cli.output import DONE, UNHEALTHY, Column, Format, Table, note, show, size_text
+from moldau.client.errors import ClientError
+from moldau.types import errors
+
+NO_LEADER: Final = -1
+MIN_ISR: Final = "min.insync.replicas"
+NEARLY_FULL: Final = 0.05
+"""Below this share of free space a log folder is not well."""
+
+
+def describe(cluster: Connection, output: Format) -> None:
+    client = cluster.admin()
+    found = admin.describe_cluster(client)
+    metadata = admin.metadata(client)
+    wire = cluster.wire()
+    brokers = [
+        {
+            "id": node.id,
+            "host": node.host,
+            "port": node.port,
+            "rack": node.rack or None,
+            "controller": found.controller is not None and node.id == found.controller.id,
+            "leads": sum(
+                part.leader == node.id for topic in metadata.topics.values() for part in topic.partitions.values()
+            ),
+            "log_dirs": _log_dirs(wire, node.id) if output is not Format.table else [],
+        }
+        for node in sorted(found.nodes, key=lambda node: int(node.id))
+    ]
+    document = {
+        "cluster_id": found.cluster_id,
+        "controller": found.controller.id if found.controller is not None else None,
+        "features": admin_wire.finalized_features(wire),
+        "topics": sum(not hidden.hidden_topic(name) for name in metadata.topics),
+        "partitions": sum(len(topic.partitions) for topic in metadata.topics.values()),
+        "brokers": brokers,
+    }
+    show(output, document, lambda: _description_tables(document, output))
+
+
+def _log_dirs(wire: Any, broker: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "path": found.path,
+            "online": not found.error_code,
+            "partitions": found.partitions,
+            "used_bytes": found.used_bytes,
+            "total_bytes": found.total_bytes if found.total_bytes >= 0 else None,
+            "usable_bytes": found.usable_bytes if found.usable_bytes >= 0 else None,
+        }
+        for found in admin_wire.log_dir_sums(wire, broker)
+    ]
+
+
+def _description_tables(document: Mapping[str, Any], output: Format) -> list[Table]:
+    features = ", ".join(f"{name} {level}" for name, level in document["features"].items())
+    title = f"cluster {document['cluster_id']}: {document['topics']} topics, {document['partitions']} partitions"
+    brokers = Table(
+        [
+            Column("broker", right=True),
+            Column("address"),
+            Column("rack"),
+            Column("controller"),
+            Column("partitions led", right=True),
+        ],
+        f"{title}; {features}" if features else title,
+    )
+    for row in document["brokers"]:
+        brokers.add(row["id"], f"{row['host']}:{row['port']}", row["rack"], row["controller"], row["leads"])
+    if output is not Format.wide:
+        return [brokers]
+    folders = Table(
+        [
+            Column("broker", right=True),
+            Column("log folder"),
+            Column("online"),
+            Column("partitions", right=True),
+            Column("used", right=True),
+            Column("free", right=True),
+        ]
+    )
+    for row in document["brokers"]:
+        for folder in row["log_dirs"]:
+            free = folder["usable_bytes"]
+            used = size_text(folder["used_bytes"])
+            room = size_text(free) if free is not None else None
+            folders.add(row["id"], folder["path"], folder["online"], folder["partitions"], used, room)
+    return [brokers, folders]
+
+
+def health(cluster: Connection, output: Format) -> int:
+    client = cluster.admin()
+    metadata = admin.metadata(client)
+    problems = [*_broker_problems(cluster, metadata), *_partition_problems(client, metadata)]
+    document = {
+        "healthy": not problems,
+        "brokers": len(metadata.brokers),
+        "controller": metadata.controller_id if metadata.controller_id >= 0 else None,
+        "topics": len(metadata.topics),
+        "partitions": sum(len(topic.partitions) for topic in metadata.topics.values()),
+        "problems": problems,
+    }
+
+    def tables() -> list[Table]:
+        table = Table([Column("problem"), Column("where"), Column("detail")])
+        for problem in problems:
+            table.add(problem["problem"], problem["where"], problem["detail"])
+        return [table] if problems else []
+
+    show(output, document, tables)
+    if not output.for_programs:
+        counts = f"{document['brokers']} brokers, {document['topics']} topics, {document['partitions']} partitions"
+        if problems:
+            note(f"not well: {len(problems)} problems; {counts}")
+        else:
+            print(f"healthy: {counts}")
+    return UNHEALTHY if problems else DONE
+
+
+def _problem(problem: str, where: str, detail: str = "") -> dict[str, str]:
+    return {"problem": problem, "where": where, "detail": detail}
+
+
+def _broker_problems(cluster: Connection, metadata: Any) -> Iterator[dict[str, str]]:
+    if metadata.controller_id < 0:
+        yield _problem("no controller", "cluster")
+    wire = cluster.wire()
+    for broker in sorted(metadata.brokers):
+        try:
+            folders = admin_wire.log_dir_sums(wire, broker)
+        except (ClientError, errors.KafkaError) as error:
+            yield _problem("broker does not answer", f"broker {broker}", str(error))
+            continue
+        for folder in folders:
+            where = f"broker {broker}, {folder.path}"
+            if folder.error_code:
+                yield _problem("log folder offline", where, errors.ErrorCode(folder.error_code).name)
+            elif 0 <= folder.usable_bytes < NEARLY_FULL * folder.total_bytes:
+                free = f"{size_text(folder.usable_bytes)} of {size_text(folder.total_bytes)} free"
+                yield _problem("disk nearly full", where, free)
+
+
+def _partition_problems(client: Any, metadata: Any) -> Iterator[dict[str, str]]:
+    replicated = [
+        name
+        for name, topic in metadata.topics.items()
+        if any(len(part.isrs) < len(part.replicas) for part in topic.partitions.values())
+    ]
+    least = _least_in_sync(client, replicated)
+    for name, topic in sorted(metadata.topics.items()):
+        for number, part in sorted(topic.partitions.items()):
+            where, detail = f"{name}-{number}", f"replicas {part.replicas}, in sync {part.isrs}"
+            if part.leader == NO_LEADER:
+                yield _problem("offline", where, detail)
+            elif len(part.isrs) < least.get(name, 0):
+                yield _problem("under min.insync.replicas", where, f"{detail}, wanted {least[name]}")
+            elif len(part.isrs) < len(part.replicas):
+                yield _problem("under-replicated", where, detail)
+
+
+def _least_in_sync(client: Any, names: list[str]) -> dict[str, int]:
+    found = admin.configs(client, "topic", names)
+    return {
+        name: int(settings[MIN_ISR].value or 0)
+        for name, settings in found.items()
+        if not isinstance(settings, KafkaError) and MIN_ISR in settings
+    }

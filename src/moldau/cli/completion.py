@@ -1,0 +1,56 @@
+"""Completion of names in the shell: what exists is asked from the cluster, briefly, and silence is an answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from moldau.cli.connect import Connection
+
+ASK_SECONDS: Final = 1.0
+
+
+def topics(context: typer.Context, incomplete: str) -> list[str]:
+    def ask(connection: Connection) -> Iterable[str]:
+        return connection.admin().list_topics(timeout=ASK_SECONDS).topics
+
+    return _asked(context, incomplete, ask)
+
+
+def groups(context: typer.Context, incomplete: str) -> list[str]:
+    def ask(connection: Connection) -> Iterable[str]:
+        found: Any = connection.admin().list_consumer_groups(request_timeout=ASK_SECONDS).result(ASK_SECONDS)
+        return [str(listing.group_id) for listing in found.valid]
+
+    return _asked(context, incomplete, ask)
+
+
+def profile_names(incomplete: str) -> list[str]:
+    from moldau.cli import profiles
+    from moldau.cli.output import CommandError
+
+    try:
+        return sorted(name for name in profiles.load(os.environ).known if name.startswith(incomplete))
+    except CommandError:
+        return []
+
+
+def _asked(context: typer.Context, incomplete: str, ask: Callable[[Connection], Iterable[str]]) -> list[str]:
+    """A shell that waits for a name must get a prompt back, whatever is wrong with the cluster."""
+    from moldau.cli.connect import Connection, properties_from
+
+    given = context.params
+    try:
+        properties = properties_from(
+            given.get("bootstrap_server"), given.get("profile"), given.get("config") or (), given.get("command_config")
+        )
+        connection = Connection(properties, lenient=True, reach_seconds=ASK_SECONDS)
+        names = sorted(name for name in ask(connection) if name.startswith(incomplete))
+    except Exception:  # nobody is there to read it
+        return []
+    # Internal topics are offered to those who begin to type their name.
+    return [name for name in names if incomplete.startswith("_") or not name.startswith("__")]
