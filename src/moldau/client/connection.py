@@ -6,6 +6,7 @@ several requests be under way. `bytes` fields of an answer (record batches above
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import socket
@@ -85,6 +86,11 @@ class Connection:
     def close(self) -> None:
         self._pending.clear()
         self._socket.close()
+
+    def interrupt(self) -> None:
+        """Called from another thread: whoever waits here for an answer sees a lost connection at once."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     # -- requests ------------------------------------------------------------------------------------------------
 
