@@ -13,8 +13,9 @@ from kio.schema.index import schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
+from moldau.storage.turns import at_once
 from moldau.wire.apis import CLASSES
-from moldau.wire.codec import DecodeError, decode, encode
+from moldau.wire.codec import DecodeError, decode, decode_in_turns, encode, encode_in_turns
 from moldau.wire.schema import Field, Message, Struct
 
 INT_BITS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63, "uint16": 16, "uint32": 32}
@@ -91,6 +92,8 @@ def test_bytes_equal_kios_at_every_version(key: int, module: str, name: str, kin
             again, position = decode(cls, version, ours)
             assert position == len(ours)
             assert encode(again, version) == ours
+            assert at_once(encode_in_turns(message, version)) == ours
+            assert at_once(decode_in_turns(cls, version, ours)) == (again, len(ours))
 
 
 @pytest.mark.parametrize(("key", "module", "name", "kind"), MESSAGES, ids=[f"{m}-{k}" for _, m, _, k in MESSAGES])
@@ -105,6 +108,8 @@ def test_cut_or_damaged_bytes_are_refused_or_read_never_worse(key: int, module: 
             if end < len(whole):
                 with pytest.raises(DecodeError):
                     decode(cls, version, whole[:end])
+                with pytest.raises(DecodeError):
+                    at_once(decode_in_turns(cls, version, whole[:end]))
         damaged = bytearray(whole)
         for _ in range(min(3, len(damaged))):
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)

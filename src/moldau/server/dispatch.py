@@ -4,6 +4,9 @@ shares.
 A request that cannot be parsed, an unknown key or a version that is not announced closes the connection, as Kafka
 does; the one exception is ApiVersions, which is answered in version 0 with its own versions, so that a newer client
 can ask again.
+
+What takes long, requests and answers about thousands of partitions above all, is done in turns (storage/turns): the
+connection is parked, and everybody else is served in between.
 """
 
 from __future__ import annotations
@@ -19,9 +22,10 @@ from moldau.security.context import RequestContext
 from moldau.server import quick_produce
 from moldau.server.connection import Connection, Frame, Slot
 from moldau.server.registry import Api
+from moldau.storage import turns
 from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
-from moldau.wire.codec import decode, encode
+from moldau.wire.codec import decode, decode_in_turns, encode, encode_in_turns
 from moldau.wire.framing import RequestHeader, frame_response, read_request_header, response_has_tags, skip_header_tags
 from moldau.wire.messages.api_versions import ApiVersionsResponse
 from moldau.wire.primitives import DecodeError
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("moldau.server.dispatch")
 
 NETWORK = "kafka.network"
+#: From this size on a request is read in turns; the densest ones that are smaller hold some thousand elements.
+LARGE_REQUEST_BYTES = 16 * 1024
 
 
 class Dispatcher:
@@ -115,6 +121,10 @@ class Dispatcher:
             api.raw(self.broker, context, frame, body, slot)
             return
         started = perf_counter()
+        if frame.size >= LARGE_REQUEST_BYTES:
+            connection.park()
+            self._answer_later(slot, context, api, self._handle_large(context, api, frame, body), frame, started)
+            return
         request, _ = decode(api.request, header.api_version, frame.view, body)
         assert api.handle is not None
         answer = api.handle(self.broker, context, request)
@@ -125,14 +135,26 @@ class Dispatcher:
             connection.park()
             self._answer_later(slot, context, api, answer, frame, started)
 
+    async def _handle_large(self, context: RequestContext, api: Api, frame: Frame, body: int) -> Message:
+        request, _ = await turns.run(decode_in_turns(api.request, context.api_version, frame.view, body))
+        assert api.handle is not None
+        answer = api.handle(self.broker, context, request)
+        return answer if isinstance(answer, Message) else await answer
+
     def _answer(self, slot: Slot, context: RequestContext, api: Api, answer: Message, started: float) -> None:
+        self._complete(slot, api, answer)
+        self._send(slot, context, api, encode(answer, context.api_version), started)
+
+    def _complete(self, slot: Slot, api: Api, answer: Message) -> None:
         if slot.mute_ms and hasattr(answer, "throttle_time_ms"):
             answer.throttle_time_ms = slot.mute_ms
         error = getattr(answer, "error_code", 0)
         if error:
             self._count_error(api.key, error)
+
+    def _send(self, slot: Slot, context: RequestContext, api: Api, body: bytes, started: float) -> None:
         tags = response_has_tags(api.key, context.api_version >= api.request.FLEXIBLE_FROM)
-        slot.answer([frame_response(context.correlation_id, tags, encode(answer, context.api_version))])
+        slot.answer([frame_response(context.correlation_id, tags, body)])
         self._times[api.key].record((perf_counter() - started) * 1000)
 
     def _answer_later(
@@ -140,7 +162,13 @@ class Dispatcher:
     ) -> None:
         async def finish() -> None:
             try:
-                self._answer(slot, context, api, await answer, started)
+                message = await answer
+                self._complete(slot, api, message)
+                body = await turns.run(encode_in_turns(message, context.api_version))
+                self._send(slot, context, api, body, started)
+            except DecodeError as error:
+                log.warning("%s: closing: a request cannot be read: %s", context.client.address, error)
+                slot.disconnect()
             except Exception:
                 log.exception("%s: closing: %s failed", context.client.address, request_name(api.key))
                 slot.disconnect()

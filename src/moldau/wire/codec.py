@@ -3,12 +3,16 @@
 For each message class and version a reader and a writer are compiled once, as straight-line Python, from the class's
 field table: runs of fixed-size fields become one `struct` call. Measured against kio's encoder this is several times
 faster, and one class serves all versions (kio stays the judge in the tests).
+
+Each comes in two forms. The plain one does all at once. The one "in turns" is a generator that yields every so many
+array elements, for messages about thousands of partitions: whoever runs it can do something else in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
+from itertools import cycle
 from struct import Struct as Packer
 from struct import error as StructError
 from typing import Any, TypeVar, cast
@@ -17,7 +21,13 @@ from moldau.wire import primitives
 from moldau.wire.primitives import DecodeError, EncodeError
 from moldau.wire.schema import ZERO_UUID, Buffer, Field, Message, Struct
 
-__all__ = ("DecodeError", "EncodeError", "Encoded", "decode", "encode", "encode_part")
+__all__ = (
+    "DecodeError", "EncodeError", "Encoded", "decode", "decode_in_turns", "encode", "encode_in_turns", "encode_part",
+    "encode_part_in_turns",
+)  # fmt: skip
+
+#: Array elements that are read or written between two yields.
+ELEMENTS_PER_TURN = 128
 
 FIXED = {
     "int8": "b",
@@ -60,6 +70,44 @@ def encode(message: Message, version: int) -> bytes:
     return b"".join(out)
 
 
+def decode_in_turns(
+    cls: type[M], version: int, buffer: Buffer, position: int = 0
+) -> Generator[None, None, tuple[M, int]]:
+    """`decode`, with yields between array elements."""
+    try:
+        read = reader(cls, version, in_turns=True)
+        if not has_structs(cls):
+            return cast("tuple[M, int]", read(buffer, position))
+        return cast("tuple[M, int]", (yield from read(buffer, position, pauses())))
+    except (StructError, IndexError) as error:
+        raise DecodeError(f"{cls.__name__} v{version}: the data ends too early") from error
+
+
+def encode_in_turns(message: Message, version: int) -> Generator[None, None, bytes]:
+    """`encode`, with yields between array elements."""
+    out: list[bytes] = []
+    try:
+        write = writer(type(message), version, in_turns=True)
+        if has_structs(type(message)):
+            yield from write(message, out, pauses())
+        else:
+            write(message, out)
+    except StructError as error:
+        raise EncodeError(f"{type(message).__name__} v{version}: {error}") from error
+    return b"".join(out)
+
+
+def pauses() -> Iterator[bool]:
+    """Whether to yield now, once for each array element."""
+    return cycle([False] * (ELEMENTS_PER_TURN - 1) + [True])
+
+
+@remembered
+def has_structs(cls: type[Struct]) -> bool:
+    """Whether a struct holds others in arrays, so that there may be many of them."""
+    return any(isinstance(field.kind, type) and (field.array or has_structs(field.kind)) for field in cls.FIELDS)
+
+
 class Encoded(bytes):
     """A struct that was written before: it may stand in a message's array for the struct itself."""
 
@@ -71,27 +119,34 @@ def encode_part(cls: type[Message], part: Struct, version: int) -> Encoded:
     return Encoded(b"".join(out))
 
 
-@remembered
-def reader(cls: type[Message], version: int) -> Callable[[Buffer, int], tuple[Any, int]]:
-    flexible = version >= cls.FLEXIBLE_FROM
-    source = Source()
-    name = ReaderCompiler(source, version, flexible).struct(cls)
-    return cast("Callable[[Buffer, int], tuple[Any, int]]", source.compile(name, f"<read {cls.__name__} v{version}>"))
+def encode_part_in_turns(cls: type[Message], part: Struct, version: int) -> Generator[None, None, Encoded]:
+    """`encode_part` of a struct that holds others, with yields between them."""
+    out: list[bytes] = []
+    yield from part_writer(cls, type(part), version, in_turns=True)(part, out, pauses())
+    return Encoded(b"".join(out))
 
 
 @remembered
-def writer(cls: type[Message], version: int) -> Callable[[Any, list[bytes]], None]:
-    flexible = version >= cls.FLEXIBLE_FROM
+def reader(cls: type[Message], version: int, in_turns: bool = False) -> Callable[..., Any]:
+    """A function of a buffer and a position; in turns, if there is something to pause between, also of `pauses`."""
     source = Source()
-    name = WriterCompiler(source, version, flexible).struct(cls)
-    return cast("Callable[[Any, list[bytes]], None]", source.compile(name, f"<write {cls.__name__} v{version}>"))
+    name = ReaderCompiler(source, version, version >= cls.FLEXIBLE_FROM, in_turns).struct(cls)
+    return cast("Callable[..., Any]", source.compile(name, f"<read {cls.__name__} v{version}>"))
 
 
 @remembered
-def part_writer(cls: type[Message], part: type[Struct], version: int) -> Callable[[Any, list[bytes]], None]:
+def writer(cls: type[Message], version: int, in_turns: bool = False) -> Callable[..., Any]:
+    """A function of a message and a list for the pieces; in turns likewise."""
     source = Source()
-    name = WriterCompiler(source, version, version >= cls.FLEXIBLE_FROM).struct(part)
-    return cast("Callable[[Any, list[bytes]], None]", source.compile(name, f"<write {part.__name__} v{version}>"))
+    name = WriterCompiler(source, version, version >= cls.FLEXIBLE_FROM, in_turns).struct(cls)
+    return cast("Callable[..., Any]", source.compile(name, f"<write {cls.__name__} v{version}>"))
+
+
+@remembered
+def part_writer(cls: type[Message], part: type[Struct], version: int, in_turns: bool = False) -> Callable[..., Any]:
+    source = Source()
+    name = WriterCompiler(source, version, version >= cls.FLEXIBLE_FROM, in_turns).struct(part)
+    return cast("Callable[..., Any]", source.compile(name, f"<write {part.__name__} v{version}>"))
 
 
 class Source:
@@ -132,17 +187,37 @@ def fixed_run(fields: list[Field], start: int) -> list[Field]:
     return fields[start:end]
 
 
-class ReaderCompiler:
-    def __init__(self, source: Source, version: int, flexible: bool) -> None:
-        self.source, self.version, self.flexible = source, version, flexible
+class Compiler:
+    def __init__(self, source: Source, version: int, flexible: bool, in_turns: bool = False) -> None:
+        self.source, self.version, self.flexible, self.in_turns = source, version, flexible, in_turns
         self.compact = "compact_" if flexible else ""
 
+    def pauses_in(self, cls: type[Struct]) -> bool:
+        return self.in_turns and has_structs(cls)
+
+    def arguments(self, cls: type[Struct], arguments: str) -> str:
+        return f"({arguments}, turns)" if self.pauses_in(cls) else f"({arguments})"
+
+    def call(self, cls: type[Struct], name: str, arguments: str) -> str:
+        called = name + self.arguments(cls, arguments)
+        return f"yield from {called}" if self.pauses_in(cls) else called
+
+    def as_generator(self, cls: type[Struct]) -> list[str]:
+        """Also at a version that has none of its arrays."""
+        return ["if False:", "    yield"] if self.pauses_in(cls) else []
+
+    def pause(self, field: Field) -> list[str]:
+        """At the end of each round of an array's loop."""
+        return ["if next(turns):", "    yield"] if self.in_turns and isinstance(field.kind, type) else []
+
+
+class ReaderCompiler(Compiler):
     def struct(self, cls: type[Struct]) -> str:
         if cls in self.source.done:
             return self.source.done[cls]
         name = self.source.done[cls] = f"read_{cls.__name__}"
         self.source.names[f"new_{cls.__name__}"] = cls
-        body = [f"o = new_{cls.__name__}()"]
+        body = [*self.as_generator(cls), f"o = new_{cls.__name__}()"]
         fields, tagged = present(cls, self.version, self.flexible)
         index = 0
         while index < len(fields):
@@ -155,7 +230,7 @@ class ReaderCompiler:
                 index += 1
         if self.flexible:
             body += self.tags(tagged)
-        self.source.add(f"def {name}(b, p):", [*body, "return o, p"])
+        self.source.add(f"def {name}{self.arguments(cls, 'b, p')}:", [*body, "return o, p"])
         return name
 
     def run(self, run: list[Field]) -> list[str]:
@@ -177,7 +252,7 @@ class ReaderCompiler:
 
     def scalar(self, field: Field, target: str) -> list[str]:
         if isinstance(field.kind, type):
-            call = f"{target}, p = {self.struct(field.kind)}(b, p)"
+            call = f"{target}, p = {self.call(field.kind, self.struct(field.kind), 'b, p')}"
             if not field.nullable(self.version) or field.array:
                 return [call]
             is_there = "b[p - 1]" if self.flexible and field.tagged(self.version) else "b[p - 1] < 128"
@@ -195,11 +270,15 @@ class ReaderCompiler:
             lines.append(f"    o.{field.name} = None")
         else:
             lines.append(f"    raise DecodeError('non-nullable field {field.name} is null')")
+        if field.kind in FIXED:
+            packer = f"Packer(f'>{{n}}{FIXED[field.kind]}')"
+            size = Packer(">" + FIXED[field.kind]).size
+            return [*lines, "else:", f"    o.{field.name} = list({packer}.unpack_from(b, p))", f"    p += n * {size}"]
         lines += ["else:", f"    o.{field.name} = a = []", "    for _ in range(n):"]
         lines += ["        " + line for line in self.scalar(field, "v")]
         if field.kind in ("string", "bytes"):
             lines += ["        if v is None:", f"            raise DecodeError('null inside {field.name}')"]
-        return [*lines, "        a.append(v)"]
+        return [*lines, "        a.append(v)", *("        " + line for line in self.pause(field))]
 
     def tags(self, tagged: list[Field]) -> list[str]:
         if not tagged:
@@ -218,17 +297,13 @@ class ReaderCompiler:
         return [*lines, "    p = e"]
 
 
-class WriterCompiler:
-    def __init__(self, source: Source, version: int, flexible: bool) -> None:
-        self.source, self.version, self.flexible = source, version, flexible
-        self.compact = "compact_" if flexible else ""
-
+class WriterCompiler(Compiler):
     def struct(self, cls: type[Struct]) -> str:
         if cls in self.source.done:
             return self.source.done[cls]
         name = self.source.done[cls] = f"write_{cls.__name__}"
         self.source.names[f"new_{cls.__name__}"] = cls
-        body: list[str] = ["w = out.append"]
+        body: list[str] = [*self.as_generator(cls), "w = out.append"]
         fields, tagged = present(cls, self.version, self.flexible)
         index = 0
         while index < len(fields):
@@ -242,7 +317,7 @@ class WriterCompiler:
                 index += 1
         if self.flexible:
             body += self.tags(tagged)
-        self.source.add(f"def {name}(o, out):", body)
+        self.source.add(f"def {name}{self.arguments(cls, 'o, out')}:", body)
         return name
 
     def field(self, field: Field, value: str) -> list[str]:
@@ -260,12 +335,13 @@ class WriterCompiler:
         if isinstance(field.kind, type):
             name = self.struct(field.kind)
             if field.array:
-                return [f"{name}({value}, out)"]
+                return [self.call(field.kind, name, f"{value}, out")]
             if not field.nullable(self.version):
-                return [f"{name}({value} or new_{field.kind.__name__}(), out)"]
+                return [self.call(field.kind, name, f"{value} or new_{field.kind.__name__}(), out")]
             # A null structure is the byte -1; in a tagged field it is the number 0.
             null = "b'\\x00'" if self.flexible and field.tagged(self.version) else "b'\\xff'"
-            return [f"if {value} is None:", f"    w({null})", "else:", "    w(b'\\x01')", f"    {name}({value}, out)"]
+            call = self.call(field.kind, name, f"{value}, out")
+            return [f"if {value} is None:", f"    w({null})", "else:", "    w(b'\\x01')", f"    {call}"]
         if field.kind in FIXED:
             return [f"w({self.source.packer(FIXED[field.kind])}.pack({value}))"]
         if field.kind == "uuid":
@@ -284,7 +360,7 @@ class WriterCompiler:
         lines = self.scalar(field, "v")
         if isinstance(field.kind, type):
             lines = ["if v.__class__ is Encoded:", "    w(v)", "else:", *("    " + line for line in lines)]
-        return [*head, "    for v in a:", *("        " + line for line in lines)]
+        return [*head, "    for v in a:", *("        " + line for line in [*lines, *self.pause(field)])]
 
     def tags(self, tagged: list[Field]) -> list[str]:
         if not tagged:

@@ -26,6 +26,7 @@ from moldau.server.handlers import (
 )
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
+from moldau.wire.codec import decode, encode
 from moldau.wire.messages import alter_configs as alter
 from moldau.wire.messages import describe_configs as describe
 from moldau.wire.messages import incremental_alter_configs as incremental
@@ -93,7 +94,8 @@ class Desk:
             for kind, name in resources
         ]
         request = describe.DescribeConfigsRequest(resources=wanted, **more)
-        return list(self.ask(describe_configs, request).results)
+        answer = encode(self.ask(describe_configs, request, version=4), 4)
+        return list(decode(describe.DescribeConfigsResponse, 4, answer)[0].results)
 
     def change(
         self, *resources: tuple[int, str, list[tuple[str, int, str | None]]], validate_only: bool = False
@@ -149,7 +151,7 @@ def test_synonyms_and_documentation_only_when_asked_for(desk: Desk) -> None:
 )
 def test_what_cannot_be_described(desk: Desk, resource: tuple[int, str], code: int, message: str) -> None:
     (result,) = desk.describe(resource)
-    assert (result.error_code, result.error_message, result.configs) == (code, message, ())
+    assert (result.error_code, result.error_message, result.configs) == (code, message, [])
 
 
 def test_one_unknown_kind_spoils_the_whole_request(desk: Desk) -> None:
@@ -182,7 +184,7 @@ def test_descriptions_that_are_withheld_come_last(desk: Desk) -> None:
     desk.withheld = {(Resource.TOPIC, "a"), (Resource.GROUP, "g")}
     results = desk.describe((TOPIC, "a"), (GROUP, "g"), (TOPIC, "b"))
     assert [(result.resource_name, result.error_code) for result in results] == [("b", 0), ("a", 29), ("g", 30)]
-    assert results[1].configs == ()
+    assert results[1].configs == []
 
 
 def test_a_change_is_seen_by_the_next_description(desk: Desk) -> None:

@@ -5,6 +5,7 @@ The timeout is not needed: an answer is sent when the topics exist on this broke
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from moldau.config.dynamic import created_topic_configs
@@ -12,8 +13,10 @@ from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
+from moldau.storage.turns import Work, pauses, run
 from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
+from moldau.wire.codec import encode_part
 from moldau.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -25,6 +28,9 @@ from moldau.wire.messages.create_topics import (
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
+#: Each is told with all of its settings.
+TOPICS_PER_TURN = 4
+
 
 async def handle(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     def may_create(name: str) -> bool:
@@ -32,7 +38,17 @@ async def handle(broker: Broker, context: RequestContext, request: CreateTopicsR
 
     wanted = [new_topic(topic) for topic in request.topics]
     created = await broker.controller.create_topics(wanted, request.validate_only, may_create)
-    return CreateTopicsResponse(topics=[result(broker, topic) for topic in created])
+    return await run(respond(broker, context, created))
+
+
+def respond(broker: Broker, context: RequestContext, created: Iterable[CreatedTopic]) -> Work[CreateTopicsResponse]:
+    paused = pauses(TOPICS_PER_TURN)
+    answers = []
+    for topic in created:
+        answers.append(encode_part(CreateTopicsResponse, result(broker, topic), context.api_version))
+        if next(paused):
+            yield
+    return CreateTopicsResponse(topics=answers)  # type: ignore[arg-type]  # the codec takes what is already encoded
 
 
 def new_topic(topic: CreatableTopic) -> NewTopic:

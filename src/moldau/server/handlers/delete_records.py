@@ -6,11 +6,13 @@ next checkpoint of start offsets: after a power cut or a kill records may reappe
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
+from moldau.storage.turns import Work, begin, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.delete_records import (
@@ -25,22 +27,32 @@ if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 UP_TO_HIGH_WATERMARK = -1
+#: Each may rename the files of a few segments.
+PARTITIONS_PER_TURN = 16
 
 
-def handle(broker: Broker, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+def handle(
+    broker: Broker, context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
+    return begin(respond(broker, context, request))
+
+
+def respond(broker: Broker, context: RequestContext, request: DeleteRecordsRequest) -> Work[DeleteRecordsResponse]:
     """A partition that is named twice is answered once, for the last time it was named."""
     wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
     for topic in request.topics:
         for partition in topic.partitions:
             wanted.setdefault(topic.name, {})[partition.partition_index] = partition
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=name, partitions=[delete(broker, context, name, each) for each in partitions.values()]
-            )
-            for name, partitions in wanted.items()
-        ]
-    )
+    paused = pauses(PARTITIONS_PER_TURN)
+    topics = []
+    for name, partitions in wanted.items():
+        answers = []
+        for each in partitions.values():
+            answers.append(delete(broker, context, name, each))
+            if next(paused):
+                yield
+        topics.append(DeleteRecordsTopicResult(name=name, partitions=answers))
+    return DeleteRecordsResponse(topics=topics)
 
 
 def delete(

@@ -7,7 +7,7 @@ Loggers are those of this process and not the ones that Apache Kafka has; docume
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Awaitable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from moldau.config import dynamic
@@ -20,8 +20,10 @@ from moldau.security.context import RequestContext
 from moldau.server.broker_loggers import BrokerLoggers
 from moldau.server.config_access import may_access
 from moldau.server.registry import Api
+from moldau.storage.turns import Work, begin, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.apis import ApiKey
+from moldau.wire.codec import Encoded, encode_part
 from moldau.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -40,9 +42,17 @@ MALFORMED = (
 )
 #: Kafka sends an empty message, not none, where there is nothing to say.
 NOTHING_TO_SAY = ""
+RESOURCES_PER_TURN = 2
 
 
-def handle(broker: Broker, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+def handle(
+    broker: Broker, context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
+    return begin(respond(broker, context, request))
+
+
+def respond(broker: Broker, context: RequestContext, request: DescribeConfigsRequest) -> Work[DescribeConfigsResponse]:
+    paused = pauses(RESOURCES_PER_TURN)
     asked: list[tuple[ResourceType, DescribeConfigsResource]] = []
     try:
         asked = [(ResourceType(resource.resource_type), resource) for resource in request.resources]
@@ -51,13 +61,18 @@ def handle(broker: Broker, context: RequestContext, request: DescribeConfigsRequ
         return DescribeConfigsResponse(
             results=[refused(resource, ErrorCode.INVALID_REQUEST, MALFORMED) for resource in request.resources]
         )
-    permitted, others = [], []
+    permitted: list[Encoded] = []
+    others: list[Encoded] = []
     for kind, resource in asked:
         if may_access(broker, context, Operation.DESCRIBE_CONFIGS, kind, resource.resource_name):
-            permitted.append(describe(broker, kind, resource, request))
+            answers, answer = permitted, describe(broker, kind, resource, request)
         else:
-            others.append(refused(resource, *not_permitted(kind)))
-    return DescribeConfigsResponse(results=permitted + others)
+            answers, answer = others, refused(resource, *not_permitted(kind))
+        # A hundred objects each: letting go of all of them in the end would take longer than a turn.
+        answers.append(encode_part(DescribeConfigsResponse, answer, context.api_version))
+        if next(paused):
+            yield
+    return DescribeConfigsResponse(results=permitted + others)  # type: ignore[arg-type]  # the codec takes these too
 
 
 def describe(

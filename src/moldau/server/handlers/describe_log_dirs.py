@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
+from moldau.storage.turns import Work, begin, pauses
 from moldau.types.errors import ErrorCode
 from moldau.types.ids import TopicPartition
 from moldau.wire.apis import ApiKey
@@ -24,24 +27,36 @@ if TYPE_CHECKING:
     from moldau.storage.manager import LogDirectory
 
 
-def handle(broker: Broker, context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+def handle(
+    broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse | Awaitable[DescribeLogDirsResponse]:
     if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.CLUSTER, "kafka-cluster"):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return begin(respond(broker, request))
+
+
+def respond(broker: Broker, request: DescribeLogDirsRequest) -> Work[DescribeLogDirsResponse]:
     wanted = None
     if request.topics is not None:
         wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    return DescribeLogDirsResponse(
-        results=[describe(broker, directory, wanted) for directory in broker.logs.directories]
-    )
+    results = []
+    for directory in broker.logs.directories:
+        result = yield from describe(broker, directory, wanted)
+        results.append(result)
+    return DescribeLogDirsResponse(results=results)
 
 
-def describe(broker: Broker, directory: LogDirectory, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
+def describe(
+    broker: Broker, directory: LogDirectory, wanted: set[TopicPartition] | None
+) -> Work[DescribeLogDirsResult]:
     if directory.offline:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    replicas = [(found, False) for found in directory.logs.values()]
-    replicas += [(found, True) for found in directory.futures.values()]
+    replicas = list(chain(zip(directory.logs.values(), repeat(False)), zip(directory.futures.values(), repeat(True))))
+    paused = pauses()
     for replica, is_future in replicas:
+        if next(paused):
+            yield
         if wanted is not None and replica.topic_partition not in wanted:
             continue
         topics.setdefault(replica.topic_partition.topic, []).append(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from moldau.metadata.controller.topic_names import check_topic_name
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
+from moldau.storage.turns import Work, begin, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.describe_producers import (
@@ -24,16 +26,28 @@ if TYPE_CHECKING:
 UNKNOWN_TOPIC = "This server does not host this topic-partition."
 
 
-def handle(broker: Broker, context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+def handle(
+    broker: Broker, context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse | Awaitable[DescribeProducersResponse]:
+    return begin(respond(broker, context, request))
+
+
+def respond(
+    broker: Broker, context: RequestContext, request: DescribeProducersRequest
+) -> Work[DescribeProducersResponse]:
+    paused = pauses()
     topics = []
     for topic in request.topics:
         allowed = broker.authorizer.allows(context, Operation.READ, Resource.TOPIC, topic.name)
-        partitions = [
-            describe(broker, topic.name, index)
-            if allowed
-            else PartitionResponse(partition_index=index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            for index in topic.partition_indexes
-        ]
+        partitions = []
+        for index in topic.partition_indexes:
+            partitions.append(
+                describe(broker, topic.name, index)
+                if allowed
+                else PartitionResponse(partition_index=index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            )
+            if next(paused):
+                yield
         topics.append(TopicResponse(name=topic.name, partitions=partitions))
     return DescribeProducersResponse(topics=topics)
 

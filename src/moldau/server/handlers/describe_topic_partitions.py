@@ -5,12 +5,14 @@ Eligible leader replicas are always empty: they come with replication.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING
 
 from moldau.metadata.image import TopicImage
 from moldau.security.authorizer import Operation, Resource, authorized_operations
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
+from moldau.storage.turns import Work, begin, pauses
 from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.describe_topic_partitions import (
@@ -27,9 +29,16 @@ if TYPE_CHECKING:
 
 def handle(
     broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+) -> DescribeTopicPartitionsResponse | Awaitable[DescribeTopicPartitionsResponse]:
+    return begin(respond(broker, context, request))
+
+
+def respond(
+    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> Work[DescribeTopicPartitionsResponse]:
+    image, paused = broker.image, pauses()
     limit = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
-    names = sorted({topic.name for topic in request.topics} if request.topics else set(broker.image.topics))
+    names = sorted({topic.name for topic in request.topics} if request.topics else set(image.topics))
     first_partition = 0
     if request.cursor is not None:
         cursor = request.cursor
@@ -40,16 +49,18 @@ def handle(
         first_partition = cursor.partition_index if starts_there else 0
     answers: list[DescribeTopicPartitionsResponseTopic] = []
     for position, name in enumerate(names):
+        if next(paused):
+            yield
         if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name):
             continue
         if limit == 0:
             return DescribeTopicPartitionsResponse(topics=answers, next_cursor=CursorInResponse(topic_name=name))
-        topic = broker.image.topics.get(name)
+        topic = image.topics.get(name)
         if topic is None:
             answers.append(unknown(broker, context, name))
             continue
         start = first_partition if position == 0 else 0
-        answer = describe(broker, context, topic, start, limit)
+        answer = yield from describe(broker, context, topic, start, limit, paused)
         answers.append(answer)
         limit -= len(answer.partitions)
         reached = start + len(answer.partitions)
@@ -79,22 +90,25 @@ def unknown(broker: Broker, context: RequestContext, name: str) -> DescribeTopic
 
 
 def describe(
-    broker: Broker, context: RequestContext, topic: TopicImage, start: int, limit: int
-) -> DescribeTopicPartitionsResponseTopic:
-    partitions = [
-        DescribeTopicPartitionsResponsePartition(
-            error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader < 0 else ErrorCode.NONE,
-            partition_index=index,
-            leader_id=partition.leader,
-            leader_epoch=partition.leader_epoch,
-            replica_nodes=partition.replicas,
-            isr_nodes=partition.isr,
-            eligible_leader_replicas=[],
-            last_known_elr=[],
-            offline_replicas=broker.offline_replicas(topic.name, index, partition.replicas),
+    broker: Broker, context: RequestContext, topic: TopicImage, start: int, limit: int, paused: Iterator[bool]
+) -> Work[DescribeTopicPartitionsResponseTopic]:
+    partitions = []
+    for index, partition in enumerate(topic.partitions[start : start + limit], start):
+        partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader < 0 else ErrorCode.NONE,
+                partition_index=index,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=partition.replicas,
+                isr_nodes=partition.isr,
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+                offline_replicas=broker.offline_replicas(topic.name, index, partition.replicas),
+            )
         )
-        for index, partition in list(enumerate(topic.partitions))[start : start + limit]
-    ]
+        if next(paused):
+            yield
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,

@@ -6,6 +6,7 @@ Tiered storage does not exist here: the earliest local offset is the earliest, a
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from moldau.replication.partition import Partition
@@ -13,6 +14,7 @@ from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
 from moldau.storage.log import PartitionLog
+from moldau.storage.turns import Work, begin, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP
 from moldau.wire.apis import ApiKey
@@ -45,13 +47,22 @@ Found = tuple[int, int, int]
 NOTHING: Found = (NO_OFFSET, NO_TIMESTAMP, NO_EPOCH)
 
 
-def handle(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def handle(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    return begin(respond(broker, context, request))
+
+
+def respond(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> Work[ListOffsetsResponse]:
+    paused = pauses()
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     asked: dict[str, dict[int, list[ListOffsetsPartition]]] = {}
     for topic in request.topics:
         for wanted in topic.partitions:
             asked.setdefault(topic.name, {}).setdefault(wanted.partition_index, []).append(wanted)
+            if next(paused):
+                yield
     topics = []
     for name, partitions in asked.items():
         allowed = broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name)
@@ -63,6 +74,8 @@ def handle(broker: Broker, context: RequestContext, request: ListOffsetsRequest)
                 answers.append(failed(wanted, ErrorCode.INVALID_REQUEST))
             else:
                 answers.append(answer(broker, context, request, name, wanted))
+            if next(paused):
+                yield
         topics.append(ListOffsetsTopicResponse(name=name, partitions=answers))
     return ListOffsetsResponse(topics=topics)
 

@@ -3,21 +3,23 @@ allowed.
 
 A topic that is created by this request is in the answer at once (Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION and
 lets the client ask again). Topics are written to bytes once per image and version: every client asks for them.
+Partitions of a topic are mostly alike but for their number, which is put into the bytes of the first one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
-from moldau.metadata.image import TopicImage
+from moldau.metadata.image import PartitionImage, TopicImage
 from moldau.security.authorizer import OPERATIONS_NOT_ASKED, Operation, Resource, authorized_operations
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
+from moldau.storage.turns import Work, begin, pauses, run
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import ZERO_TOPIC_ID, TopicId
 from moldau.wire.apis import ApiKey
-from moldau.wire.codec import Encoded, encode_part
+from moldau.wire.codec import Encoded, encode_part, encode_part_in_turns
 from moldau.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -26,6 +28,7 @@ from moldau.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from moldau.wire.primitives import INT16, INT32
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
@@ -34,30 +37,34 @@ TOPIC_IDS_FROM = 12
 AUTO_CREATION_IS_ASKED_FROM = 4
 CLUSTER = "kafka-cluster"
 
+TopicWork: TypeAlias = Work[MetadataResponseTopic | Encoded]
+
 
 def handle(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     version = context.api_version
     if request.topics is None or (version == 0 and not request.topics):
-        allowed = [
-            topic
-            for topic in broker.image.topics.values()
-            if broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic.name)
-        ]
-        return respond(broker, context, request, [describe(broker, context, request, topic) for topic in allowed])
+        return begin(respond(broker, context, request, all_topics(broker, context, request)))
     ids = dict.fromkeys(wanted.topic_id for wanted in request.topics if wanted.topic_id != ZERO_TOPIC_ID)
     if ids and version < TOPIC_IDS_FROM:
         return refused(request.topics, ErrorCode.INVALID_REQUEST)
     if ids:  # then names count for nothing
-        return respond(broker, context, request, [answer_id(broker, context, request, each) for each in ids])
+        return begin(respond(broker, context, request, (answer_id(broker, context, request, each) for each in ids)))
     names = dict.fromkeys(wanted.name for wanted in request.topics if wanted.name is not None)
     if any(wanted.name is None for wanted in request.topics):
         return refused(request.topics, ErrorCode.UNKNOWN_SERVER_ERROR)
     missing = missing_topics(broker, context, request, names)
     if missing:
         return create_then_respond(broker, context, request, names, missing)
-    return respond(broker, context, request, [answer_name(broker, context, request, name, {}) for name in names])
+    named = (answer_name(broker, context, request, name, {}) for name in names)
+    return begin(respond(broker, context, request, named))
+
+
+def all_topics(broker: Broker, context: RequestContext, request: MetadataRequest) -> Iterator[TopicWork]:
+    for topic in broker.image.topics.values():
+        if broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic.name):
+            yield describe(broker, context, request, topic)
 
 
 def refused(topics: Iterable[MetadataRequestTopic], code: ErrorCode) -> MetadataResponse:
@@ -91,29 +98,27 @@ async def create_then_respond(
             await broker.controller.auto_create_topic(name)
         except KafkaError as error:
             failures[name] = error.code
-    answers = [answer_name(broker, context, request, name, failures) for name in names]
-    return respond(broker, context, request, answers)
+    named = (answer_name(broker, context, request, name, failures) for name in names)
+    return await run(respond(broker, context, request, named))
 
 
-def answer_id(
-    broker: Broker, context: RequestContext, request: MetadataRequest, topic_id: TopicId
-) -> MetadataResponseTopic | Encoded:
+def answer_id(broker: Broker, context: RequestContext, request: MetadataRequest, topic_id: TopicId) -> TopicWork:
     topic = broker.image.topics_by_id.get(topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=topic_id, name=None)
     if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic.name):
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic_id=topic_id, name=None)
-    return describe(broker, context, request, topic)
+    return (yield from describe(broker, context, request, topic))
 
 
 def answer_name(
     broker: Broker, context: RequestContext, request: MetadataRequest, name: str, failures: Mapping[str, ErrorCode]
-) -> MetadataResponseTopic | Encoded:
+) -> TopicWork:
     if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name):
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     topic = broker.image.topics.get(name)
     if topic is not None:
-        return describe(broker, context, request, topic)
+        return (yield from describe(broker, context, request, topic))
     answer = MetadataResponseTopic(error_code=failures.get(name) or unknown_code(broker, name), name=name)
     if request.include_topic_authorized_operations:
         answer.topic_authorized_operations = authorized_operations(broker.authorizer, context, Resource.TOPIC, name)
@@ -128,47 +133,68 @@ def unknown_code(broker: Broker, name: str) -> ErrorCode:
     )
 
 
-def describe(
-    broker: Broker, context: RequestContext, request: MetadataRequest, topic: TopicImage
-) -> MetadataResponseTopic | Encoded:
+def describe(broker: Broker, context: RequestContext, request: MetadataRequest, topic: TopicImage) -> TopicWork:
+    version = context.api_version
     if request.include_topic_authorized_operations:
         operations = authorized_operations(broker.authorizer, context, Resource.TOPIC, topic.name)
-        return describe_topic(broker, topic, operations)
-    key = (topic.name, context.api_version)
+        return (yield from describe_topic(broker, topic, version, operations))
+    key = (topic.name, version)
     cached = broker.metadata_cache.get(key)
     if cached is None or cached[0] is not topic or broker.has_failed_directories:
-        part = encode_part(MetadataResponse, describe_topic(broker, topic, OPERATIONS_NOT_ASKED), context.api_version)
+        described = yield from describe_topic(broker, topic, version, OPERATIONS_NOT_ASKED)
+        part = yield from encode_part_in_turns(MetadataResponse, described, version)
         cached = broker.metadata_cache[key] = (topic, part)
     return cached[1]
 
 
-def describe_topic(broker: Broker, topic: TopicImage, operations: int) -> MetadataResponseTopic:
-    partitions = []
+def describe_topic(broker: Broker, topic: TopicImage, version: int, operations: int) -> Work[MetadataResponseTopic]:
+    paused = pauses()
+    partitions: list[Encoded] = []
+    alike: dict[tuple[object, ...], tuple[bytes, bytes]] = {}
     for index, partition in enumerate(topic.partitions):
-        offline = broker.offline_replicas(topic.name, index, partition.replicas)
-        partitions.append(
-            MetadataResponsePartition(
-                error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader < 0 else ErrorCode.NONE,
-                partition_index=index,
-                leader_id=partition.leader,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=partition.replicas,
-                isr_nodes=partition.isr,
-                offline_replicas=offline,
-            )
-        )
+        offline = tuple(broker.offline_replicas(topic.name, index, partition.replicas))
+        kind = (partition.leader, partition.leader_epoch, partition.replicas, partition.isr, offline)
+        around = alike.get(kind)
+        if around is None:
+            around = alike[kind] = around_index(partition, offline, version)
+        partitions.append(Encoded(around[0] + INT32.pack(index) + around[1]))
+        if next(paused):
+            yield
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=partitions,
+        partitions=partitions,  # type: ignore[arg-type]  # the codec takes what is already encoded
         topic_authorized_operations=operations,
     )
 
 
+def around_index(partition: PartitionImage, offline: Sequence[int], version: int) -> tuple[bytes, bytes]:
+    """A partition's bytes before and behind its number, which follows the error code at every version."""
+    written = encode_part(
+        MetadataResponse,
+        MetadataResponsePartition(
+            error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader < 0 else ErrorCode.NONE,
+            leader_id=partition.leader,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=partition.replicas,
+            isr_nodes=partition.isr,
+            offline_replicas=offline,
+        ),
+        version,
+    )
+    return written[: INT16.size], written[INT16.size + INT32.size :]
+
+
 def respond(
-    broker: Broker, context: RequestContext, request: MetadataRequest, topics: Sequence[MetadataResponseTopic | Encoded]
-) -> MetadataResponse:
+    broker: Broker, context: RequestContext, request: MetadataRequest, topics: Iterable[TopicWork]
+) -> Work[MetadataResponse]:
+    paused = pauses()
+    answers: list[MetadataResponseTopic | Encoded] = []
+    for topic in topics:
+        answers.append((yield from topic))
+        if next(paused):
+            yield
     cluster_operations = OPERATIONS_NOT_ASKED
     if request.include_cluster_authorized_operations:
         cluster_operations = authorized_operations(broker.authorizer, context, Resource.CLUSTER, CLUSTER)
@@ -179,7 +205,7 @@ def respond(
         ],
         cluster_id=broker.image.cluster_id,
         controller_id=broker.node_id,
-        topics=topics,  # type: ignore[arg-type]  # the codec takes what is already encoded
+        topics=answers,  # type: ignore[arg-type]  # the codec takes what is already encoded
         cluster_authorized_operations=cluster_operations,
     )
 
