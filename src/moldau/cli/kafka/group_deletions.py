@@ -1,0 +1,110 @@
+"""Groups and offsets taken away, as kafka-consumer-groups --delete and --delete-offsets report it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from moldau.cli.kafka.failures import java_message, java_text
+from moldau.cli.kafka.group_errors import class_and_message, print_error
+from moldau.cli.kafka.group_resets import partitions_of_argument
+from moldau.cli.kafka.group_states import Partition
+from moldau.client.cluster import CoordinatorKind
+from moldau.types.errors import ErrorCode
+from moldau.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+
+if TYPE_CHECKING:
+    from moldau.cli.connect import Connection
+    from moldau.client.cluster import Cluster
+
+OF_THE_GROUP: Final = (
+    ErrorCode.INVALID_GROUP_ID,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.NON_EMPTY_GROUP,
+)
+OF_PARTITIONS: Final = (
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+
+def delete_groups(connection: Connection, group_ids: Sequence[str]) -> None:
+    done: list[str] = []
+    failed: dict[str, str] = {}
+    futures = connection.admin().delete_consumer_groups(list(dict.fromkeys(group_ids))) if group_ids else {}
+    for group_id, future in futures.items():
+        try:
+            future.result()
+            done.append(group_id)
+        except Exception as error:
+            failed[group_id] = class_and_message(error)
+    listed = ", ".join(f"'{group_id}'" for group_id in done)
+    if not failed:
+        print(f"Deletion of requested consumer groups ({listed}) was successful.")
+        return
+    print_error("Deletion of some consumer groups failed:")
+    for group_id, problem in failed.items():
+        print(f"* Group '{group_id}' could not be deleted due to: {problem}")
+    if done:
+        print(f"\nThese consumer groups were deleted successfully: {listed}")
+
+
+def delete_offsets(connection: Connection, group_id: str, topics: Sequence[str]) -> None:
+    cluster = connection.wire()
+    results: dict[Partition, str | None] = {}
+    wanted: set[Partition] = set()
+    for argument in topics:
+        if ":" in argument:
+            wanted |= set(partitions_of_argument(argument))
+            continue
+        (topic,) = cluster.metadata([argument]).topics
+        if topic.error_code:
+            results[argument, -1] = java_text(topic.error_code)
+        wanted |= {(argument, partition.partition_index) for partition in topic.partitions}
+    error = ErrorCode(ask(cluster, group_id, wanted, results))
+    tell(group_id, error, results)
+
+
+def ask(cluster: Cluster, group_id: str, wanted: set[Partition], results: dict[Partition, str | None]) -> int:
+    """Fills in the results and returns the error of the whole: the group's, else the first partition's."""
+    by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for topic, index in sorted(wanted):
+        by_topic.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=index))
+    request = OffsetDeleteRequest(
+        group_id=group_id,
+        topics=[OffsetDeleteRequestTopic(name=topic, partitions=each) for topic, each in by_topic.items()],
+    )
+    answer = cluster.to_coordinator(CoordinatorKind.GROUP, group_id, request, OffsetDeleteResponse)
+    if answer.error_code:
+        results |= dict.fromkeys(wanted, java_text(answer.error_code))
+        return answer.error_code
+    first = 0
+    for topic_answer in answer.topics:
+        for partition in topic_answer.partitions:
+            code = partition.error_code
+            first = first or code
+            results[topic_answer.name, partition.partition_index] = java_text(code) if code else None
+    return first
+
+
+def tell(group_id: str, error: ErrorCode, results: dict[Partition, str | None]) -> None:
+    if error == ErrorCode.NONE:
+        print(f"Request succeeded for deleting offsets from group {group_id}.")
+    elif error in OF_THE_GROUP:
+        print_error(java_message(error))
+    elif error in OF_PARTITIONS:
+        print_error("Encountered some partition-level error, see the follow-up details.")
+    else:
+        print_error(f"Encountered some unknown error: {error.name}")
+    width = max([15, *(len(topic) for topic, _ in results)])
+    print(f"\n{'TOPIC':<{width}} {'PARTITION':<10} {'STATUS':<15}")
+    for (topic, index), problem in sorted(results.items(), key=lambda each: f"{each[0][0]}{each[0][1]}"):
+        status = "Successful" if problem is None else f"Error: {problem}"
+        print(f"{topic:<{width}} {index if index >= 0 else '-':<10} {status:<15}")
