@@ -8,8 +8,9 @@ from pathlib import Path
 
 import confluent_kafka
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
+from tests.support.admin import admin_client
 from tests.support.broker import Broker
 
 
@@ -42,7 +43,7 @@ def test_a_damaged_partition_is_offline_until_it_is_repaired(tmp_path: Path) -> 
     broker = Broker(tmp_path)
     broker.start()
     try:
-        admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+        admin = admin_client(broker.address)
         topics = [NewTopic(name, 1, 1, config={"flush.messages": "1"}) for name in ("damaged", "sound")]
         for created in admin.create_topics(topics).values():
             created.result(20)
