@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
     from pyspark.sql.types import StructType
 
     from moldau.spark.option_table import Use
     from moldau.spark.options import ReadOptions
     from moldau.spark.task import ReadTask
+    from moldau.spark.writing.writers import WritePlan
 
 
 class MoldauDataSource(DataSource):
@@ -51,3 +57,22 @@ class MoldauDataSource(DataSource):
 
         options = parse_read_options(dict(self.options), use)
         return options, read_task(dict(self.options), options, schema)
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from moldau.spark.option_table import Use
+        from moldau.spark.writing.writers import BatchWriter
+
+        return BatchWriter(self._write_plan(schema, overwrite, Use.BATCH_WRITE))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 (Spark's name)
+        from moldau.spark.option_table import Use
+        from moldau.spark.writing.writers import StreamWriter
+
+        return StreamWriter(self._write_plan(schema, overwrite, Use.STREAM_WRITE))
+
+    def _write_plan(self, schema: StructType, overwrite: bool, use: Use) -> WritePlan:
+        from moldau.spark.writing.writers import plan_write
+
+        return plan_write(dict(self.options), schema, overwrite, use)

@@ -1,0 +1,78 @@
+"""Connections of a Python worker, kept from task to task.
+
+Requests that wait for their answer share a `Cluster`; produce requests, several under way at a time, go over
+connections of their own.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Final
+
+from moldau.client.cluster import Cluster, check
+from moldau.client.connection import Connection
+from moldau.client.settings import Address, ClientSettings
+from moldau.spark.writing.errors import SinkError
+from moldau.types.errors import ErrorCode, KafkaError
+
+BACKOFF_SECONDS: Final = 0.02
+"""Transactions end within milliseconds: short pauses first."""
+TOPIC_SECONDS: Final = 15.0
+"""How long a topic that is created by being asked for may take to appear."""
+
+
+class Links:
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = replace(settings, backoff_seconds=min(settings.backoff_seconds, BACKOFF_SECONDS))
+        self.cluster = Cluster(self.settings)
+        self._data: dict[Address, Connection] = {}
+
+    def data_connection(self, broker: int) -> Connection:
+        address = self.cluster.connection(broker).address
+        known = self._data.get(address)
+        if known is not None and known.is_open:
+            return known
+        self._data[address] = opened = Connection(address, self.settings)
+        return opened
+
+    def partition_count(self, topic: str) -> int:
+        """Of a topic that exists or that the broker creates when it is asked for, as for any Kafka producer."""
+
+        def look() -> int:
+            (found,) = self.cluster.metadata([topic], create=True).topics
+            check(found.error_code, f"topic {topic!r}")
+            if any(partition.leader_id < 0 for partition in found.partitions):
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {topic!r} has no leaders yet")
+            return len(found.partitions)
+
+        try:
+            return self.cluster.retrying(look, TOPIC_SECONDS)
+        except KafkaError as error:
+            if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise SinkError(f"topic {topic!r} does not exist and the broker does not create it") from error
+            raise SinkError(str(error)) from error
+
+    def close(self) -> None:
+        self.cluster.close()
+        for connection in self._data.values():
+            connection.close()
+        self._data.clear()
+
+
+_pooled: dict[tuple[int, ClientSettings], Links] = {}
+
+
+def pooled_links(settings: ClientSettings) -> Links:
+    """Those of this process: a forked worker must not use its parent's sockets."""
+    place = (os.getpid(), settings)
+    if place not in _pooled:
+        _pooled[place] = Links(settings)
+    return _pooled[place]
+
+
+def discard_links(settings: ClientSettings) -> None:
+    """After a failure in the middle of something: answers may still be on their way to these connections."""
+    links = _pooled.pop((os.getpid(), settings), None)
+    if links is not None:
+        links.close()

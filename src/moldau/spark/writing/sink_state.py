@@ -1,0 +1,121 @@
+"""The sink's state, changed by one process at a time, and the taking over of a sink by a new run.
+
+A change is a compare-and-set made of Kafka's own fencing: InitProducerId of the sink's transactional id, read, commit
+the new value in a transaction of that id. Whoever calls InitProducerId in between makes that commit fail, and the
+change is tried again on what is there then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from moldau.client.cluster import Cluster
+from moldau.spark.writing import decisions
+from moldau.spark.writing.errors import Fenced, TakenOver
+from moldau.spark.writing.identity import MARKER_TOPIC, STATE_PARTITION, Attempt, SinkIdentity, marker_partition
+from moldau.spark.writing.marker_store import MarkerStore
+from moldau.spark.writing.markers import SinkState, TaskMarker
+from moldau.spark.writing.transactions import Patience, Transactions
+
+Change = Callable[[SinkState | None], tuple[SinkState, Mapping[int, TaskMarker]] | None]
+"""From the present state to the next one, with markers to be committed anew; None if nothing has to change."""
+
+CHANGE_ATTEMPTS: Final = 50
+NO_MARKERS: Final[Mapping[int, TaskMarker]] = {}
+
+
+class SinkRegister:
+    def __init__(
+        self,
+        cluster: Cluster,
+        identity: SinkIdentity,
+        store: MarkerStore,
+        patience: Patience,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._cluster = cluster
+        self._identity = identity
+        self._store = store
+        self._patience = patience
+        self._monotonic = monotonic
+
+    def change(self, change: Change) -> SinkState | None:
+        """Gives the state after the change."""
+        self._store.make_room(0)
+        for _ in range(CHANGE_ATTEMPTS):
+            transactions = self._transactions(self._identity.state_transactional_id)
+            transactions.start()
+            state = self._store.state()
+            wanted = change(state)
+            if wanted is None:
+                return state
+            try:
+                self._commit(transactions, *wanted)
+                return wanted[0]
+            except Fenced:
+                continue  # somebody else changed it first
+        raise Fenced(f"the state of {self._identity.group!r} could not be changed in {CHANGE_ATTEMPTS} attempts")
+
+    def _commit(self, transactions: Transactions, state: SinkState, markers: Mapping[int, TaskMarker]) -> None:
+        metadata = {STATE_PARTITION: (max(state.batch, 0), state.to_metadata())}
+        for task, marker in markers.items():
+            metadata[marker_partition(task)] = (marker.batch, marker.to_metadata())
+        transactions.commit_offsets(self._identity.group, MARKER_TOPIC, metadata)
+        transactions.end(commit=True)
+
+    def _transactions(self, transactional_id: str) -> Transactions:
+        return Transactions(self._cluster, transactional_id, self._patience, self._monotonic)
+
+    # -- changes ---------------------------------------------------------------------------------------------------
+
+    def take_over(self, attempt: Attempt) -> None:
+        """Makes the attempt's run the one that writes, in three steps, each safe to repeat:
+
+        1. The state names this run. An attempt of a former run that looks from now on refuses to write.
+        2. Every id that a former run may use is fenced. One that looked before cannot commit from now on.
+        3. What former runs committed is final now. If it is a part of this batch, the state says so, and those markers
+           are committed anew, lest they expire before the state does.
+        """
+
+        def claim(state: SinkState | None) -> tuple[SinkState, Mapping[int, TaskMarker]] | None:
+            if state is not None and state.run == attempt.run and state.open:
+                return None
+            if state is not None and attempt.run in state.former:
+                raise TakenOver(self._identity.group, state.run)
+            return decisions.claimed(state, attempt), NO_MARKERS
+
+        claimed = self.change(claim)
+        if claimed is None or claimed.open:
+            return
+        self._store.make_room(claimed.tasks - 1)
+        for task in range(claimed.tasks):
+            self._transactions(self._identity.transactional_id(task)).start()
+        markers = self._store.markers(range(claimed.tasks))
+        kept = {task: marker for task, marker in markers.items() if marker.batch == attempt.batch}
+
+        def open_it(state: SinkState | None) -> tuple[SinkState, Mapping[int, TaskMarker]] | None:
+            if state is None or state.run != attempt.run or state.open:
+                return None
+            return decisions.opened(state, attempt, markers), kept
+
+        self.change(open_it)
+
+    def make_room(self, task: int) -> None:
+        """More tasks than before: their ids will have to be fenced by whoever takes over."""
+        self._store.make_room(task)
+
+        def widen(state: SinkState | None) -> tuple[SinkState, Mapping[int, TaskMarker]] | None:
+            return None if state is None or task < state.tasks else (decisions.with_room(state, task), NO_MARKERS)
+
+        self.change(widen)
+
+    def finish(self, attempt: Attempt) -> None:
+        """The driver's word that the batch is written."""
+
+        def finish(state: SinkState | None) -> tuple[SinkState, Mapping[int, TaskMarker]] | None:
+            if state is None or state.run != attempt.run:
+                raise TakenOver(self._identity.group, "unknown" if state is None else state.run)
+            return None if state.batch >= attempt.batch else (decisions.finished(state, attempt), NO_MARKERS)
+
+        self.change(finish)
