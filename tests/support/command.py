@@ -49,18 +49,19 @@ class Ran:
 
 def run(*arguments: object, stdin: str = "", environment: Mapping[str, str] | None = None) -> Ran:
     """One command line; a SystemExit counts as the end of the process."""
-    out, err = io.StringIO(), io.StringIO()
+    out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
     with (
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
-        mock.patch("sys.stdin", io.StringIO(stdin)),
+        mock.patch("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8")),
         _environment(environment or {}),
     ):
         try:
             code = run_in_process([str(argument) for argument in arguments])
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1
-    return Ran(code, out.getvalue(), err.getvalue())
+    out.flush()
+    return Ran(code, out.buffer.getvalue().decode(errors="surrogateescape"), err.getvalue())
 
 
 @contextlib.contextmanager

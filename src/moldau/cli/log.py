@@ -1,19 +1,50 @@
-"""`moldau log`: work on log files, with the broker stopped."""
+"""`moldau log`: look at log files, check them, bring a damaged one back into service."""
+
+from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Work on the files of a partition. The broker must not be running.", no_args_is_help=True)
+from moldau.cli.options import Output
+from moldau.cli.output import Format
+
+app = typer.Typer(help="Look at log files, check them, bring a damaged one back.", no_args_is_help=True)
 
 FAILED = 1
 
+Paths = Annotated[
+    list[Path],
+    typer.Argument(metavar="PATH...", help="Segments (.log), the folder of a partition, or a broker's log folder."),
+]
 
-@app.callback()
-def _group() -> None:
-    """Keeps `repair` a command of its own while it is the only one."""
+
+@app.command()
+def dump(
+    paths: Paths,
+    records: Annotated[bool, typer.Option("--records", "-r", help="The records, not the batches.")] = False,
+    template: Annotated[
+        str | None,
+        typer.Option("--format", "-F", metavar="TEMPLATE", help="How a record is printed, as in `moldau consume`."),
+    ] = None,
+    output: Output = Format.table,
+) -> int:
+    """Print the batches of a log, or its records. Only reads: the broker may be running."""
+    from moldau.cli import consume_actions, log_actions
+
+    printer = None if template is None else consume_actions.printer(False, template, False, "")
+    return log_actions.dump(paths, records or template is not None, printer, output)
+
+
+@app.command()
+def verify(paths: Paths, output: Output = Format.table) -> int:
+    """Check every batch, record and index entry; exit code 1 if something is wrong. Only reads."""
+    from moldau.cli import log_actions
+
+    return log_actions.verify(paths, output)
 
 
 @app.command()
@@ -23,7 +54,8 @@ def repair(
 ) -> None:
     """Cut a damaged log before its first bad batch, so that the partition can be served again.
 
-    What stands behind the damage is lost. A broker leaves such a partition offline until this was done.
+    What stands behind the damage is lost, and the broker must not be running. It leaves such a partition offline until
+    this was done.
     """
     from moldau.storage.checkpoints import CorruptFileError, DirectoryInUseError
     from moldau.storage.errors import LogIOError
