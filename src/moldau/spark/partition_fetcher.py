@@ -249,7 +249,7 @@ class PartitionFetcher:
     def _plan_size(self, size: int, offsets: int, left: int) -> None:
         """As much as the rest of the split will need, if it is less than a full fetch: what lies behind is not ours."""
         needed = size * max(left, 0) // max(offsets, 1)
-        self._fetch_bytes = max(SMALLEST_FETCH, min(self._settings.fetch_bytes, needed + needed // 16 + SMALLEST_FETCH))
+        self._fetch_bytes = min(self._settings.fetch_bytes, needed + needed // 16 + SMALLEST_FETCH)
 
     def _reach(self, data: PartitionData) -> int:
         return data.last_stable_offset if self._settings.committed else data.high_watermark
@@ -292,7 +292,7 @@ class PartitionFetcher:
     # -- giving up -----------------------------------------------------------------------------------------------
 
     def _said(self, offset: int, problem: str) -> str:
-        broker = "" if self.connection is None else f" from broker {self._node} at {self.connection.address}"
+        broker = "" if self.connection is None else f" from {self.connection.address}"
         return f"cannot read {self.name} at offset {offset}{broker}: {problem}"
 
     def _lost(self, problem: str) -> None:

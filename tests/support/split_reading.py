@@ -1,0 +1,98 @@
+"""Reading splits as a Spark task does, and the same records through librdkafka, for comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import confluent_kafka
+
+from moldau.client.cluster import Cluster
+from moldau.client.settings import ClientSettings
+from moldau.spark.fetching import read_split
+from moldau.spark.read_settings import ReadSettings
+from moldau.spark.split import Split
+
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+SECONDS = 30.0
+Row = tuple[Any, ...]
+
+
+def client_settings(address: str) -> ClientSettings:
+    return ClientSettings.from_properties({"bootstrap.servers": address, "retry.backoff.ms": "20"})
+
+
+def split_of(address: str, topic: str, start: int, end: int, partition: int = 0) -> Split:
+    """As a planner makes it: with the topic's id and the leader of the moment."""
+    with Cluster(client_settings(address)) as cluster:
+        found = cluster.topic(topic)
+    return Split(topic, found.topic_id, partition, start, end, found.partitions[partition].leader_id)
+
+
+def task_rows(
+    address: str,
+    split: Split,
+    columns: Sequence[str] = COLUMNS,
+    settings: ReadSettings | None = None,
+    **changes: Any,
+) -> list[Row]:
+    """The rows of a split, column by column in the order asked for; times in microseconds."""
+    chosen = replace(settings or ReadSettings(timeout_seconds=SECONDS), **changes)
+    rows: list[Row] = []
+    for batch in read_split(split, client_settings(address), chosen, columns):
+        batch.validate(full=True)
+        assert batch.num_rows
+        rows += rows_of(batch)
+    return rows
+
+
+def rows_of(batch: Any) -> list[Row]:
+    columns = [
+        column.cast("int64") if name == "timestamp" else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+def librdkafka_rows(address: str, topic: str, isolation: str = "read_committed", partition: int = 0) -> list[Row]:
+    """All of a partition in the same form, decoded by an independent client."""
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "comparison",
+            "isolation.level": isolation,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 50,
+            "log_level": 0,
+        }
+    )
+    rows: list[Row] = []
+    try:
+        consumer.assign([confluent_kafka.TopicPartition(topic, partition, confluent_kafka.OFFSET_BEGINNING)])
+        while True:
+            message = consumer.poll(SECONDS)
+            assert message is not None, f"no end of {topic} within {SECONDS:g} s"
+            if message.error() is not None:
+                assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
+                return rows
+            rows.append(librdkafka_row(message))
+    finally:
+        consumer.close()
+
+
+def librdkafka_row(message: Any) -> Row:
+    kind, milliseconds = message.timestamp()
+    headers = [{"key": name, "value": value} for name, value in message.headers() or ()]
+    return (
+        message.key(),
+        message.value(),
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        milliseconds * 1000,
+        1 if kind == confluent_kafka.TIMESTAMP_LOG_APPEND_TIME else 0,
+        headers or None,
+    )
