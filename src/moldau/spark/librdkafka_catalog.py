@@ -10,6 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicCollection
+from confluent_kafka import KafkaError as RdError
 from confluent_kafka import TopicPartition as RdTopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
@@ -20,6 +21,7 @@ from moldau.spark.errors import ClusterUnavailable, SourceError
 from moldau.spark.offsets import EARLIEST, LATEST
 from moldau.types.ids import ZERO_TOPIC_ID, TopicPartition
 
+UNKNOWN: Final = (*GONE, RdError._UNKNOWN_PARTITION, RdError._UNKNOWN_TOPIC)
 CONSUMER_ONLY: Final = frozenset(
     {"group.id", "isolation.level", "max.partition.fetch.bytes", "fetch.max.wait.ms", "check.crcs"}
 )
@@ -50,7 +52,7 @@ class LibrdkafkaCatalog:
             try:
                 views[name] = view_of(future.result())
             except KafkaException as error:
-                if error.args[0].code() not in GONE:
+                if error.args[0].code() not in UNKNOWN:
                     raise SourceError(f"topic {name}: {error}") from error
         return views
 
@@ -66,7 +68,7 @@ class LibrdkafkaCatalog:
             try:
                 found[TopicPartition(place.topic, place.partition)] = future.result().offset
             except KafkaException as error:
-                if error.args[0].code() not in GONE:
+                if error.args[0].code() not in UNKNOWN:
                     raise SourceError(f"offsets of {place.topic}-{place.partition}: {error}") from error
         return found
 
