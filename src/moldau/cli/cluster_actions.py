@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaError
+from confluent_kafka.admin import OffsetSpec
 
 from moldau.cli import admin, admin_wire, hidden
+from moldau.cli.admin import Place
 from moldau.cli.connect import Connection
 from moldau.cli.output import DONE, UNHEALTHY, Column, Format, Table, note, show, size_text
 from moldau.client.errors import ClientError
@@ -102,7 +104,11 @@ def _description_tables(document: Mapping[str, Any], output: Format) -> list[Tab
 def health(cluster: Connection, output: Format) -> int:
     client = cluster.admin()
     metadata = admin.metadata(client)
-    problems = [*_broker_problems(cluster, metadata), *_partition_problems(client, metadata)]
+    problems = [
+        *_broker_problems(cluster, metadata),
+        *_partition_problems(client, metadata),
+        *_silent_leaders(client, metadata),
+    ]
     document = {
         "healthy": not problems,
         "brokers": len(metadata.brokers),
@@ -167,6 +173,19 @@ def _partition_problems(client: Any, metadata: Any) -> Iterator[dict[str, str]]:
                 yield _problem("under min.insync.replicas", where, f"{detail}, wanted {least[name]}")
             elif len(part.isrs) < len(part.replicas):
                 yield _problem("under-replicated", where, detail)
+
+
+def _silent_leaders(client: Any, metadata: Any) -> Iterator[dict[str, str]]:
+    """Partitions that have a leader, which cannot serve them: their log is damaged or its folder is gone."""
+    led = [
+        Place(name, number)
+        for name, topic in sorted(metadata.topics.items())
+        for number, part in sorted(topic.partitions.items())
+        if part.leader != NO_LEADER
+    ]
+    for place, found in admin.offsets(client, {place: OffsetSpec.latest() for place in led}).items():
+        if isinstance(found, KafkaError):
+            yield _problem("not served", str(place), str(found.str()).removeprefix("Broker: "))
 
 
 def _least_in_sync(client: Any, names: list[str]) -> dict[str, int]:

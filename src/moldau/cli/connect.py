@@ -35,7 +35,8 @@ SERVERS: Final = "bootstrap.servers"
 DEFAULT_SERVERS: Final = "localhost:9092"
 SERVERS_VARIABLE: Final = "MOLDAU_BOOTSTRAP_SERVERS"
 PROFILE_VARIABLE: Final = "MOLDAU_PROFILE"
-REACH_SECONDS: Final = 5.0
+REACH_SECONDS: Final = 10.0
+"""How long a silent broker is waited for; `default.api.timeout.ms` shortens it. One that refuses is told at once."""
 CALL_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 0.5
 # Trying again would not help: the connection stands, but its settings are wrong.
@@ -97,7 +98,7 @@ class Connection:
 
     def __init__(self, properties: Mapping[str, str], lenient: bool = False, reach_seconds: float = REACH_SECONDS):
         self.properties = dict(properties)
-        self.reach_seconds = reach_seconds
+        self.reach_seconds = min(reach_seconds, _patience(self.properties))
         self._lenient = lenient
         """Unknown properties are warned about, as Java's clients do, instead of refused."""
         self._admin: AdminClient | None = None
@@ -227,6 +228,13 @@ class Connection:
     def _unreachable(self, cause: str) -> CommandError:
         hint = f"check --bootstrap-server, --profile and {SERVERS_VARIABLE}, and that the broker runs"
         return CommandError(f"no broker answers at {self.servers} ({cause})", hint, UNREACHABLE)
+
+
+def _patience(properties: Mapping[str, str]) -> float:
+    text = properties.get("default.api.timeout.ms", str(round(REACH_SECONDS * 1000)))
+    if not text.isdigit():
+        raise CommandError(f"default.api.timeout.ms: {text!r} is no whole number", exit_code=WRONG_USAGE)
+    return int(text) / 1000
 
 
 def _cause(error: OSError) -> str:

@@ -14,7 +14,7 @@ from typing import Annotated, Final
 
 import typer
 
-from moldau.cli.output import DONE, FAILED, INTERRUPTED, UNREACHABLE, WRONG_USAGE, CommandError
+from moldau.cli.output import DONE, FAILED, INTERRUPTED, UNREACHABLE, WRONG_USAGE, CommandError, ReaderGone
 from moldau.version import VERSION
 
 TRACEBACK_VARIABLE: Final = "MOLDAU_TRACEBACK"
@@ -37,6 +37,7 @@ NOUNS: Final = (
     Noun("produce", "moldau.cli.produce", "produce"),
     Noun("consume", "moldau.cli.consume", "consume"),
     Noun("tail", "moldau.cli.consume", "tail"),
+    Noun("perf", "moldau.cli.perf"),
     Noun("group", "moldau.cli.group"),
     Noun("config", "moldau.cli.config"),
     Noun("cluster", "moldau.cli.cluster"),
@@ -96,8 +97,8 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except typer.Abort:
         return _failed("nothing was done", FAILED)
-    except BrokenPipeError:
-        # Whoever read our output has enough; Python shall not complain about it at exit.
+    except (BrokenPipeError, ReaderGone):
+        # Python shall not complain about what it cannot write at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except Exception as error:

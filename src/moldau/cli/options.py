@@ -14,7 +14,7 @@ import typer
 
 from moldau.cli import completion
 from moldau.cli.connect import Connection, connect
-from moldau.cli.output import Format
+from moldau.cli.output import Format, ReaderGone
 
 CLUSTER_PANEL: Final = "Which cluster"
 
@@ -88,6 +88,9 @@ def connected(function: Callable[..., Any]) -> Callable[..., Any]:
         )
         try:
             return function(connection, **values)
+        except BrokenPipeError as error:
+            # As an OSError it would end in typer, with exit code 1.
+            raise ReaderGone from error
         finally:
             connection.close()
 

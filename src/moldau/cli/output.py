@@ -57,6 +57,10 @@ class CommandError(Exception):
         return " ".join(text.split())
 
 
+class ReaderGone(Exception):
+    """Whoever read our output has closed it (`| head`): the end of the command, and no fault."""
+
+
 class Format(StrEnum):
     """How results are printed."""
 
