@@ -54,7 +54,7 @@ def test_a_port_where_no_broker_is(silent_port: int) -> None:
 
 
 def test_a_broker_without_tls(moldau: Moldau) -> None:
-    refused = moldau("topic", "list", "-X", "security.protocol=SSL", "-X", "default.api.timeout.ms=2000")
+    refused = moldau("topic", "list", "-X", "security.protocol=SSL")
     assert refused.code == 3 and "SSL" in refused.complaint
 
 

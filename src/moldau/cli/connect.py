@@ -41,6 +41,7 @@ CALL_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 0.5
 # Trying again would not help: the connection stands, but its settings are wrong.
 HOPELESS: Final = ("_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM")
+HOPELESS_WORDS: Final = ("in state SSL_HANDSHAKE", "verify that security.protocol")
 
 
 def properties_from(
@@ -217,7 +218,7 @@ class Connection:
                 answer.result(LOOK_SECONDS)
             except NotYet:
                 admin.poll(0)
-                if hopeless := [seen for seen in self._last_errors if seen.name() in HOPELESS]:
+                if hopeless := [seen for seen in self._last_errors if _hopeless(seen)]:
                     raise self._unreachable(str(hopeless[0].str())) from None
             except KafkaException as error:
                 admin.poll(0)
@@ -228,6 +229,10 @@ class Connection:
     def _unreachable(self, cause: str) -> CommandError:
         hint = f"check --bootstrap-server, --profile and {SERVERS_VARIABLE}, and that the broker runs"
         return CommandError(f"no broker answers at {self.servers} ({cause})", hint, UNREACHABLE)
+
+
+def _hopeless(seen: KafkaError) -> bool:
+    return seen.name() in HOPELESS or any(words in seen.str() for words in HOPELESS_WORDS)
 
 
 def _patience(properties: Mapping[str, str]) -> float:

@@ -1,0 +1,127 @@
+"""Java's client properties in librdkafka's names; librdkafka itself says whether it takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from moldau.client.errors import SettingError
+from moldau.client.librdkafka import JAVA_ONLY, translate
+
+SERVERS = {"bootstrap.servers": "127.0.0.1:1"}
+PLAIN_LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="it\\"s; 1";'
+
+
+def translated(**properties: str) -> dict[str, Any]:
+    """Keys are written with underscores for dots."""
+    given = {key.replace("_", "."): value for key, value in properties.items()}
+    return {key: value for key, value in translate(given).items() if key != "log_level"}
+
+
+def accept(properties: Mapping[str, str]) -> None:
+    """librdkafka checks names and values when it makes a client; nothing is sent."""
+    Producer(translate({**SERVERS, **properties}))
+
+
+def test_names_that_differ() -> None:
+    assert translated(request_timeout_ms="7", fetch_max_wait_ms="8", max_request_size="9", send_buffer_bytes="1") == {
+        "socket.timeout.ms": "7",
+        "fetch.wait.max.ms": "8",
+        "message.max.bytes": "9",
+        "socket.send.buffer.bytes": "1",
+    }
+    assert translated(buffer_memory="33554432") == {"queue.buffering.max.kbytes": 32768}
+
+
+def test_what_only_java_has_is_left_out() -> None:
+    assert translated(**dict.fromkeys((key.replace(".", "_") for key in JAVA_ONLY), "x")) == {}
+
+
+def test_librdkafkas_own_names_are_taken_as_they_are() -> None:
+    assert translated(linger_ms="5", debug="broker") == {"linger.ms": "5", "debug": "broker"}
+    assert "log_level" not in translate({"debug": "broker"})
+
+
+def test_a_login() -> None:
+    found = translated(security_protocol="SASL_PLAINTEXT", sasl_mechanism="SCRAM-SHA-256", sasl_jaas_config=PLAIN_LOGIN)
+    assert found == {
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanisms": "SCRAM-SHA-256",
+        "sasl.username": "me",
+        "sasl.password": 'it"s; 1',
+    }
+    accept({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN_LOGIN})
+
+
+def test_kerberos_and_tokens() -> None:
+    kerberos = 'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/k" principal="p@R";'
+    assert translated(sasl_jaas_config=kerberos) == {"sasl.kerberos.principal": "p@R", "sasl.kerberos.keytab": "/k"}
+    token = 'org.apache.kafka…OAuthBearerLoginModule required clientId="c" clientSecret="s" scope="all";'
+    assert translated(sasl_jaas_config=token) == {
+        "sasl.oauthbearer.client.id": "c",
+        "sasl.oauthbearer.client.secret": "s",
+        "sasl.oauthbearer.scope": "all",
+    }
+
+
+def test_stores_in_pem_and_pkcs12() -> None:
+    assert translated(ssl_truststore_type="PEM", ssl_truststore_location="/ca", ssl_truststore_password="ignored") == {
+        "ssl.ca.location": "/ca"
+    }
+    assert translated(ssl_truststore_location="/ca.pem") == {"ssl.ca.location": "/ca.pem"}
+    assert translated(ssl_keystore_location="/me.p12", ssl_keystore_password="p", ssl_key_password="p") == {
+        "ssl.keystore.location": "/me.p12",
+        "ssl.keystore.password": "p",
+    }
+    assert translated(ssl_keystore_location="/me.pem", ssl_key_password="p") == {
+        "ssl.certificate.location": "/me.pem",
+        "ssl.key.location": "/me.pem",
+        "ssl.key.password": "p",
+    }
+    assert translated(ssl_truststore_certificates="CA", ssl_keystore_key="K", ssl_keystore_certificate_chain="C") == {
+        "ssl.ca.pem": "CA",
+        "ssl.key.pem": "K",
+        "ssl.certificate.pem": "C",
+    }
+
+
+@pytest.mark.parametrize(("algorithm", "wanted"), [("", "none"), ("https", "https"), ("HTTPS", "https"), (" ", "none")])
+def test_whether_names_of_hosts_are_checked(algorithm: str, wanted: str) -> None:
+    properties = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": algorithm}
+    assert translate(properties)["ssl.endpoint.identification.algorithm"] == wanted
+    accept(properties)
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({"ssl.truststore.location": "/ca.jks"}, "keytool -exportcert"),
+        ({"ssl.keystore.location": "/me.jks"}, "keytool -importkeystore"),
+        ({"ssl.keystore.location": "/me", "ssl.keystore.type": "JKS"}, "JKS key store"),
+        ({"sasl.jaas.config": "nonsense"}, "found no username"),
+        ({"buffer.memory": "much"}, "is no whole number"),
+    ],
+)
+def test_what_cannot_be_carried_over(properties: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingError, match=said):
+        translate(properties)
+
+
+def test_a_consumers_file_as_the_documents_of_kafka_show_it(tmp_path: Path) -> None:
+    properties = {
+        **SERVERS,
+        "group.id": "g",
+        "key.deserializer": "org.apache.kafka.common.serialization.StringDeserializer",
+        "value.deserializer": "org.apache.kafka.common.serialization.StringDeserializer",
+        "max.poll.records": "500",
+        "fetch.max.wait.ms": "500",
+        "isolation.level": "read_committed",
+        "partition.assignment.strategy": "org.apache.kafka.clients.consumer.RangeAssignor",
+        "auto.offset.reset": "earliest",
+        "interceptor.classes": "com.example.Nothing",
+    }
+    Consumer(translate(properties)).close()
