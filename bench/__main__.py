@@ -21,8 +21,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from bench import report
 from bench.cases import catalogue, chosen
 from bench.load import LoadFailed, LoadGenerator, build
+from bench.outcomes import AnyOutcome
 from bench.peers import Peer
-from bench.runner import Outcome, Plan, Runner
+from bench.runner import Plan, Runner
 from tests.peers.apache_kafka import PeerMissing, jars, java_program
 
 REPETITIONS = 3
@@ -83,7 +84,7 @@ def main(given: Sequence[str]) -> int:
 
 def run(
     plan: Plan, generator: LoadGenerator, folder: Path, console: Console, loads: list[float]
-) -> tuple[list[Outcome], bool]:
+) -> tuple[list[AnyOutcome], bool]:
     """Runs the plan with a bar on a terminal, with a line for each step elsewhere, and notes the load averages.
 
     The outcomes, and whether they are all there: Ctrl-C and SIGTERM end the brokers and leave what is measured so far.
@@ -108,7 +109,7 @@ def run(
             runner.run()
         except KeyboardInterrupt:
             return [outcome for outcome in runner.outcomes if outcome.repetitions], False
-        return runner.outcomes, True
+        return [*runner.outcomes], True
 
 
 def allow_many_files() -> None:
@@ -127,7 +128,7 @@ def conditions(generator: LoadGenerator, plan: Plan, loads: Sequence[float]) -> 
 
 
 def document(
-    generator: LoadGenerator, plan: Plan, loads: Sequence[float], outcomes: Sequence[Outcome]
+    generator: LoadGenerator, plan: Plan, loads: Sequence[float], outcomes: Sequence[AnyOutcome]
 ) -> dict[str, Any]:
     return {
         "machine": report.machine(),

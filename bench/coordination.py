@@ -16,8 +16,9 @@ from confluent_kafka import Producer
 from bench.group_clients import ClassicGroup, connections, join_consumer, settings
 from bench.load import Load, LoadFailed
 from bench.measure import Watch, clients_cpu_seconds, cpu_seconds
+from bench.outcomes import Values
 from bench.peers import Topics
-from bench.scenarios import SERVED_SECONDS, Stage, Values
+from bench.scenarios import SERVED_SECONDS, Stage
 from moldau.client.cluster import Cluster, CoordinatorKind
 from moldau.client.connection import Connection
 from moldau.client.errors import ConnectionLost

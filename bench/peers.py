@@ -38,6 +38,10 @@ class Peer(Enum):
     def title(self) -> str:
         return "Moldau" if self is Peer.MOLDAU else f"Apache Kafka {VERSION}"
 
+    @property
+    def column(self) -> str:
+        return "Moldau" if self is Peer.MOLDAU else "Apache Kafka"
+
     def broker(self, directory: Path) -> BrokerProcess:
         """A broker of this kind in a folder of its own, not started yet."""
         if self is Peer.MOLDAU:

@@ -12,8 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.figures import Goal, Row, Spread, Verdict
-from bench.peers import Peer
-from bench.runner import Outcome
+from bench.outcomes import AnyOutcome
 
 VERDICT_STYLES = {
     Verdict.MET: "green",
@@ -22,16 +21,16 @@ VERDICT_STYLES = {
     Verdict.MISSED: "red",
 }
 LEGEND = (
-    "Figures: median [smallest..largest]. Ratio: Moldau's median over Apache Kafka's. Goal: for that ratio, or in the "
+    "Figures: median [smallest..largest]. Ratio: Moldau's median over the other's. Goal: for that ratio, or in the "
     "figure's unit; ~: some pair of repetitions would say otherwise. Other work: cores that were busy "
-    "for neither broker nor client, median for each broker."
+    "for nobody that is measured, median for each side."
 )
 # Name, minimal width, alignment. The sections are tables of their own, so the widths keep their columns in line.
 COLUMNS: tuple[tuple[str, int, JustifyMethod], ...] = (
     ("figure", 24, "left"),
     ("unit", 6, "left"),
-    ("Moldau", 27, "right"),
-    ("Apache Kafka", 27, "right"),
+    ("", 27, "right"),
+    ("", 27, "right"),
     ("ratio", 6, "right"),
     ("goal", 8, "right"),
     ("", 9, "left"),
@@ -59,12 +58,14 @@ def goal_text(goal: Goal | None, unit: str) -> str:
     return f"{goal.bound.value} {goal.value:.3g}" + ("" if goal.is_ratio else f" {unit}")
 
 
-def tables(outcomes: Sequence[Outcome]) -> Group:
+def tables(outcomes: Sequence[AnyOutcome]) -> Group:
     """A headline, a section for each case with a line for each figure, and a legend."""
-    return Group(_lines([[Text(name, style="bold") for name, _, _ in COLUMNS]]), *map(_section, outcomes), Text(LEGEND))
+    sides = iter([side.column for side in outcomes[0].sides] if outcomes else ["", ""])
+    names = [name or next(sides, "") for name, _, _ in COLUMNS]
+    return Group(_lines([[Text(name, style="bold") for name in names]]), *map(_section, outcomes), Text(LEGEND))
 
 
-def _section(outcome: Outcome) -> Group:
+def _section(outcome: AnyOutcome) -> Group:
     lines = _lines([_cells(row) for row in outcome.rows()])
     failure = [Text(f"  failed: {outcome.failure}", style="red")] if outcome.failure else []
     return Group(Text(_heading(outcome), style="bold cyan"), lines, *failure)
@@ -79,8 +80,8 @@ def _lines(cells: Sequence[Sequence[Text]]) -> Table:
     return result
 
 
-def _heading(outcome: Outcome) -> str:
-    others = [spread.median for peer in Peer if (spread := outcome.spread(peer, "other_cores"))]
+def _heading(outcome: AnyOutcome) -> str:
+    others = [spread.median for side in outcome.sides if (spread := outcome.spread(side, "other_cores"))]
     noise = f" (other work: {' / '.join(f'{each:.1f}' for each in others)})" if others else ""
     return f"{outcome.case.name}: {outcome.case.title}{noise}"
 
@@ -98,7 +99,7 @@ def _cells(row: Row) -> list[Text]:
     ]
 
 
-def summary(outcomes: Sequence[Outcome]) -> str:
+def summary(outcomes: Sequence[AnyOutcome]) -> str:
     verdicts = [row.verdict for outcome in outcomes for row in outcome.rows() if row.verdict]
     met = sum(verdict in (Verdict.MET, Verdict.MET_DOUBTFULLY) for verdict in verdicts)
     return f"{met} of {len(verdicts)} goals met"
@@ -114,27 +115,27 @@ def machine() -> dict[str, Any]:
     }
 
 
-def as_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+def as_json(outcomes: Sequence[AnyOutcome]) -> list[dict[str, Any]]:
     return [
         {
             "case": outcome.case.name,
             "title": outcome.case.title,
             "failure": outcome.failure or None,
-            "figures": [_row_as_json(row) for row in outcome.rows()],
-            "repetitions": {peer.value: [dict(each) for each in runs] for peer, runs in outcome.repetitions.items()},
+            "figures": [_row_as_json(row, [side.value for side in outcome.sides]) for row in outcome.rows()],
+            "repetitions": {side.value: [dict(each) for each in runs] for side, runs in outcome.repetitions.items()},
         }
         for outcome in outcomes
     ]
 
 
-def _row_as_json(row: Row) -> dict[str, Any]:
+def _row_as_json(row: Row, names: Sequence[str]) -> dict[str, Any]:
     goal = row.figure.goal
     return {
         "key": row.figure.key,
         "name": row.figure.name,
         "unit": row.figure.unit,
-        "moldau": _spread_as_json(row.ours),
-        "apache": _spread_as_json(row.theirs),
+        names[0]: _spread_as_json(row.ours),
+        names[1]: _spread_as_json(row.theirs),
         "ratio": row.ratio.median if row.ratio else None,
         "goal": {"bound": goal.bound.value, "value": goal.value, "is_ratio": goal.is_ratio} if goal else None,
         "verdict": row.verdict.value if row.verdict else None,

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 from confluent_kafka import KafkaException
 
 from bench.cases import Case
-from bench.figures import Row, Spread
 from bench.load import Load, LoadFailed, LoadGenerator
+from bench.outcomes import Outcome, Values
 from bench.peers import Peer
-from bench.scenarios import Scenario, SmallRequests, Stage, Throughput, Values
+from bench.scenarios import Scenario, SmallRequests, Stage, Throughput
 from moldau.client.errors import ClientError
 from tests.support.process import BrokerFailed, BrokerProcess
 from tests.support.waiting import Timeout
@@ -35,25 +34,6 @@ QUICK_FIRST_WARM_UP: tuple[Scenario, ...] = (Throughput(Load(100_000, size=1000)
 FAILURES = (BrokerFailed, ClientError, LoadFailed, Timeout, KafkaException, psutil.Error, subprocess.TimeoutExpired)
 
 Tell = Callable[[str], None]
-
-
-@dataclass(slots=True)
-class Outcome:
-    """The repetitions of one case by broker; `failure` says why there are fewer than wanted."""
-
-    case: Case
-    repetitions: dict[Peer, list[Values]] = field(default_factory=lambda: defaultdict(list))
-    failure: str = ""
-
-    def spread(self, peer: Peer, key: str) -> Spread | None:
-        values = [each[key] for each in self.repetitions.get(peer, []) if key in each]
-        return Spread.of(values) if values else None
-
-    def rows(self) -> list[Row]:
-        return [
-            Row(figure, self.spread(Peer.MOLDAU, figure.key), self.spread(Peer.APACHE, figure.key))
-            for figure in self.case.figures
-        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +59,7 @@ class Runner:
         self._tell = tell
         self._step = step
         self._topics = 0
-        self.outcomes = [Outcome(case) for case in plan.cases]
+        self.outcomes = [Outcome(case, tuple(Peer)) for case in plan.cases]
 
     def run(self) -> None:
         """Fills the outcomes as it goes on, so that there is something to show if it is interrupted."""
@@ -95,7 +75,7 @@ class Runner:
                 self._run_on_fresh(outcome)
 
     @contextmanager
-    def _blamed_on(self, outcomes: Sequence[Outcome]) -> Iterator[None]:
+    def _blamed_on(self, outcomes: Sequence[Outcome[Case]]) -> Iterator[None]:
         """A case that fails must not cost the others."""
         try:
             yield
@@ -115,7 +95,7 @@ class Runner:
                 self._step()
             yield brokers
 
-    def _run_on_standing(self, outcome: Outcome, brokers: dict[Peer, BrokerProcess]) -> None:
+    def _run_on_standing(self, outcome: Outcome[Case], brokers: dict[Peer, BrokerProcess]) -> None:
         scenario = outcome.case.scenario
         for broker in brokers.values():
             scenario.run(self._stage(broker))
@@ -124,7 +104,7 @@ class Runner:
             for peer in self._turns(number):
                 self._record(outcome, peer, scenario.run(self._stage(brokers[peer])))
 
-    def _run_on_fresh(self, outcome: Outcome) -> None:
+    def _run_on_fresh(self, outcome: Outcome[Case]) -> None:
         for number in range(self._plan.repetitions):
             for peer in self._turns(number):
                 with self._fresh_broker(peer) as broker:
@@ -140,7 +120,7 @@ class Runner:
         self._topics += 1
         return Stage(broker, self._generator, f"bench{self._topics}")
 
-    def _record(self, outcome: Outcome, peer: Peer, values: Values) -> None:
+    def _record(self, outcome: Outcome[Case], peer: Peer, values: Values) -> None:
         outcome.repetitions[peer].append(values)
         first = outcome.case.figures[0]
         self._tell(f"{outcome.case.name}: {peer.title}: {first.name} {values[first.key]:,.4g} {first.unit}")

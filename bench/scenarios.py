@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from bench.load import Load, LoadGenerator, Result
 from bench.measure import Watch, cpu_seconds, resident_mb, warm_pages
+from bench.outcomes import Values
 from bench.peers import Topics, end_offsets
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
-
-Values = Mapping[str, float]
 
 GB = 1e9
 MB = 1e6

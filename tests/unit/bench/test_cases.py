@@ -4,8 +4,9 @@ import pytest
 
 from bench.cases import catalogue, chosen
 from bench.load import Load
+from bench.outcomes import Outcome
 from bench.peers import Peer
-from bench.runner import Outcome, Plan
+from bench.runner import Plan
 
 
 def test_case_names_are_unique_and_quick_changes_none() -> None:
@@ -38,7 +39,7 @@ def test_the_steps_of_a_plan_are_warm_ups_and_repetitions_for_each_broker() -> N
 
 
 def test_an_outcome_gathers_the_repetitions_of_each_broker() -> None:
-    outcome = Outcome(chosen(catalogue(), ["start"])[0])
+    outcome = Outcome(chosen(catalogue(), ["start"])[0], tuple(Peer))
     outcome.repetitions[Peer.MOLDAU] += [{"start_s": 0.3}, {"start_s": 0.2}, {"start_s": 0.4}]
     outcome.repetitions[Peer.APACHE] += [{"start_s": 3.0}]
     time = outcome.rows()[0]

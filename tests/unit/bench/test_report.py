@@ -9,13 +9,13 @@ from rich.console import Console
 from bench import report
 from bench.cases import catalogue, chosen
 from bench.figures import Spread, at_least, under
+from bench.outcomes import Outcome
 from bench.peers import Peer
-from bench.runner import Outcome
 
 
 @pytest.fixture
 def outcome() -> Outcome:
-    outcome = Outcome(chosen(catalogue(), ["restart-small"])[0])
+    outcome = Outcome(chosen(catalogue(), ["restart-small"])[0], tuple(Peer))
     outcome.repetitions[Peer.MOLDAU] += [
         {"restart_s": 0.25, "other_cores": 0.5},
         {"restart_s": 0.75, "other_cores": 0.7},
