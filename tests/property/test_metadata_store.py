@@ -23,6 +23,7 @@ from moldau.metadata.store import (
     VersionConflictError,
     Versioned,
 )
+from moldau.storage import turns
 from tests.fakes.faulty_files import FaultyFiles
 
 T = TypeVar("T")
@@ -103,7 +104,7 @@ changes = st.builds(Change, any_paths, st.none() | entries)
 
 @given(st.lists(st.lists(changes, max_size=4), min_size=1, max_size=4))
 def test_a_group_of_commits_is_read_as_it_was_written(group: list[list[Change]]) -> None:
-    replayed = journal.replay(journal.encode_group(7, group), "file", last=False)
+    replayed = journal.replay(turns.at_once(journal.encode_group(7, group)), "file", last=False)
     written = [
         [Change(path, entry and entry._replace(revision=7 + number)) for path, entry in commit]
         for number, commit in enumerate(group)
@@ -121,7 +122,7 @@ def test_a_snapshot_is_read_as_it_was_written(found: dict[str, Versioned], revis
 def test_garbage_after_a_journal_is_cut_or_reported_and_never_taken_for_commits(
     garbage: bytes, group: list[list[Change]]
 ) -> None:
-    whole = journal.encode_group(1, group)
+    whole = turns.at_once(journal.encode_group(1, group))
     replayed = journal.replay(whole + garbage, "file", last=True)
     assert replayed.valid_bytes == len(whole)
     assert len(replayed.commits) == len(group)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from random import Random
 from typing import TypeVar
@@ -11,12 +11,13 @@ from uuid import UUID
 from moldau.config.broker import BrokerConfig
 from moldau.metadata.codec import BrokerEntry, Listener
 from moldau.metadata.controller.brokers import form_cluster, register_broker
-from moldau.metadata.controller.decision import Decision
+from moldau.metadata.controller.decision import Decision, Rule
 from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER
 from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic, create_topics
 from moldau.metadata.image import EMPTY_IMAGE, ClusterImage
 from moldau.metadata.image_changes import ImageDelta, apply
 from moldau.metadata.store import ABSENT, Change, Changes, Check, Delete, Operation, Put, Versioned, check_operations
+from moldau.storage.turns import at_once
 
 T = TypeVar("T")
 
@@ -40,8 +41,9 @@ class Cluster:
         entry = BrokerEntry(UUID(int=number), listeners, rack, fenced)
         self.decide(lambda image: register_broker(image, number, entry))
 
-    def decide(self, rule: Callable[[ClusterImage], Decision[T]]) -> T:
-        decision = rule(self.image)
+    def decide(self, rule: Rule[T]) -> T:
+        decided = rule(self.image)
+        decision = decided if isinstance(decided, Decision) else at_once(decided)
         if decision.operations:
             revision = self.image.version + 1
             check_operations(decision.operations)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -115,11 +116,25 @@ def decode_topic(path: str, value: bytes) -> TopicEntry:
 
 
 def encode_partition(replicas: Sequence[int], isr: Sequence[int], leader: int, leader_epoch: int) -> bytes:
-    return _encode({"replicas": list(replicas), "isr": list(isr), "leader": leader, "leader_epoch": leader_epoch})
+    return _encoded_partition(tuple(replicas), tuple(isr), leader, leader_epoch)
 
 
 def decode_partition(path: str, value: bytes) -> PartitionEntry:
-    found = _decode(path, value, "replicas", "isr", "leader", "leader_epoch")
+    try:
+        return _decoded_partition(value)
+    except BadEntryError as error:
+        raise BadEntryError(path, error.reason) from error
+
+
+# Thousands of partitions are alike: they share one value, which is written and read once.
+@lru_cache(maxsize=8192)
+def _encoded_partition(replicas: tuple[int, ...], isr: tuple[int, ...], leader: int, leader_epoch: int) -> bytes:
+    return _encode({"replicas": replicas, "isr": isr, "leader": leader, "leader_epoch": leader_epoch})
+
+
+@lru_cache(maxsize=8192)
+def _decoded_partition(value: bytes) -> PartitionEntry:
+    found = _decode("", value, "replicas", "isr", "leader", "leader_epoch")
     return PartitionEntry(tuple(found["replicas"]), tuple(found["isr"]), found["leader"], found["leader_epoch"])
 
 

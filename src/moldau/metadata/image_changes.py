@@ -23,6 +23,7 @@ from moldau.metadata.image import (
     TopicImage,
 )
 from moldau.metadata.store import Change, Changes, Listing, Versioned
+from moldau.storage.turns import Work, at_once, pauses
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -68,10 +69,18 @@ def build(listing: Listing) -> ClusterImage:
 
 def apply(image: ClusterImage, changes: Changes) -> tuple[ClusterImage, ImageDelta]:
     """The image after `changes`, sharing with the old one what they do not touch. Raises BadEntryError."""
+    return at_once(applying(image, changes))
+
+
+def applying(image: ClusterImage, changes: Changes) -> Work[tuple[ClusterImage, ImageDelta]]:
+    """`apply` in turns."""
+    paused = pauses()
     changed = _Changed()
     updated = replace(image, version=changes.revision)
     for change in changes.changes:
         path, entry = change.path, change.entry
+        if next(paused):
+            yield
         match path.split("/"):
             case ["", "topics", name, "partitions", index]:
                 changed.topic(name).partitions[_number(path, index)] = (
@@ -193,9 +202,9 @@ def _assemble(
     if change.settings is not None:
         settings = change.settings
     partitions = {index: piece for index, piece in pieces.items() if piece is not None}
-    if entry is not None and all(index in partitions for index in range(entry[1])):
+    if entry is not None and all(map(partitions.__contains__, range(entry[1]))):
         topic_id, count, version = entry
-        whole = tuple(partitions.pop(index) for index in range(count))
+        whole = tuple(map(partitions.pop, range(count)))
         extra = LooseTopic(None, MappingProxyType(partitions), NO_SETTINGS) if partitions else None
         return TopicImage(name, topic_id, whole, settings, version), extra
     if entry is None and not partitions and settings is NO_SETTINGS:

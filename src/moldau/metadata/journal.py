@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from moldau.metadata.store import Change, CorruptStoreError, Revision, Versioned
+from moldau.storage.turns import Work, pauses
 
 MAGIC = b"MJf1"
 FORMAT_VERSION = 1
@@ -61,12 +62,15 @@ def frame(payload: bytes) -> bytes:
     return _FRAME.pack(MAGIC, len(payload), zlib.crc32(payload, zlib.crc32(length))) + payload
 
 
-def encode_group(first_revision: Revision, commits: Sequence[Commit]) -> bytes:
+def encode_group(first_revision: Revision, commits: Sequence[Commit]) -> Work[bytes]:
     """One frame with all commits of one write."""
+    paused = pauses()
     parts = [_GROUP.pack(first_revision, len(commits))]
     for changes in commits:
         parts.append(_LENGTH.pack(len(changes)))
         for change in changes:
+            if next(paused):
+                yield
             path = change.path.encode()
             entry = change.entry
             if entry is None:

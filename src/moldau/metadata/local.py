@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
+from operator import itemgetter
 from typing import Protocol, TypeVar
 
 from moldau.metadata import journal
@@ -39,10 +41,11 @@ from moldau.metadata.store import (
     VersionConflictError,
     Versioned,
     Watcher,
-    check_operations,
+    checking_operations,
     is_within,
 )
 from moldau.storage.files import FileSystem, OsFiles
+from moldau.storage.turns import Work, pauses, run
 
 LOG = logging.getLogger(__name__)
 
@@ -62,7 +65,12 @@ class _Pending:
     revision: Revision
     changes: tuple[Change, ...]
     durable: tuple[Change, ...]
+    removed: list[str]
     done: asyncio.Future[Revision]
+
+
+_path_of: Callable[[Change], str] = itemgetter(0)
+_entry_of: Callable[[Change], Versioned | None] = itemgetter(1)
 
 
 class LocalStore:
@@ -77,6 +85,8 @@ class LocalStore:
         self._staged: dict[str, tuple[Revision, Versioned | None]] = {}
         self._revision: Revision = 0
         self._staged_revision: Revision = 0
+        self._planning = asyncio.Lock()
+        self._failures = 0
         self._queue: deque[_Pending] = deque()
         self._last_commit: asyncio.Future[Revision] | None = None
         self._writer: asyncio.Task[None] | None = None
@@ -114,19 +124,29 @@ class LocalStore:
 
     async def commit(self, operations: Sequence[Operation]) -> Revision:
         self._check_open()
-        check_operations(operations)
-        revision = self._staged_revision + 1
-        changes, durable = self._plan(operations, revision)
-        self._staged_revision = revision
-        for change in changes:
-            self._staged[change.path] = (revision, change.entry)
-        pending = _Pending(revision, changes, durable, asyncio.get_running_loop().create_future())
+        # One after the other: a large commit is planned in turns, on entries that no other one may change meanwhile.
+        async with self._planning:
+            await run(checking_operations(operations))
+            pending = await self._planned(operations)
         self._queue.append(pending)
         self._last_commit = pending.done
         if self._writer is None:
             self._writer = asyncio.create_task(self._write_queued())
         # A caller that gives up does not take back what is queued.
         return await asyncio.shield(pending.done)
+
+    async def _planned(self, operations: Sequence[Operation]) -> _Pending:
+        while True:
+            self._check_open()
+            failures, revision = self._failures, self._staged_revision + 1
+            pending = await run(self._plan(operations, revision))
+            if failures == self._failures:  # otherwise it may rest on what was undone
+                self._check_open()
+                break
+        self._staged_revision = revision
+        changes = pending.changes
+        self._staged.update(zip(map(_path_of, changes), zip(repeat(revision), map(_entry_of, changes)), strict=False))
+        return pending
 
     async def sync(self) -> Revision:
         self._check_open()
@@ -167,13 +187,15 @@ class LocalStore:
         staged = self._staged.get(path)
         return self._entries.get(path) if staged is None else staged[1]
 
-    def _plan(
-        self, operations: Sequence[Operation], revision: Revision
-    ) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+    def _plan(self, operations: Sequence[Operation], revision: Revision) -> Work[_Pending]:
         """What the operations change, and the part of it that outlives this process. Raises VersionConflictError."""
+        paused = pauses()
         changes: list[Change] = []
         durable: list[Change] = []
+        removed: list[str] = []
         for operation in operations:
+            if next(paused):
+                yield
             path = operation.path
             entry = self._staged_entry(path)
             version = ABSENT if entry is None else entry.version
@@ -184,6 +206,7 @@ class LocalStore:
                 continue
             if type(operation) is Delete:
                 change = Change(path, None)
+                removed.append(path)
                 ephemeral = entry is not None and entry.ephemeral
             else:
                 assert isinstance(operation, Put)
@@ -193,14 +216,15 @@ class LocalStore:
             changes.append(change)
             if not ephemeral:
                 durable.append(change)
-        return tuple(changes), tuple(durable)
+        done: asyncio.Future[Revision] = asyncio.get_running_loop().create_future()
+        return _Pending(revision, tuple(changes), tuple(durable), removed, done)
 
     async def _write_queued(self) -> None:
         group: Sequence[_Pending] = ()
         try:
             while self._queue:
                 group = self._next_group()
-                data = journal.encode_group(group[0].revision, [pending.durable for pending in group])
+                data = await run(journal.encode_group(group[0].revision, [pending.durable for pending in group]))
                 try:
                     await self._run_blocking(partial(self._directory.append, data))
                 except CommitFailedError as error:
@@ -229,17 +253,22 @@ class LocalStore:
 
     def _publish(self, group: Sequence[_Pending]) -> None:
         for pending in group:
-            for change in pending.changes:
-                if change.entry is None:
-                    self._entries.pop(change.path, None)
-                else:
-                    self._entries[change.path] = change.entry
-                if self._staged[change.path][0] == pending.revision:
-                    del self._staged[change.path]
+            # Readers see all of a commit or nothing: without turns, but without a line of ours for each entry either.
+            self._entries.update(pending.changes)  # type: ignore[arg-type]  # what is removed goes with the next line
+            deque(map(self._entries.__delitem__, pending.removed), maxlen=0)
             self._revision = pending.revision
+            self._unstage(pending)
             self._notify(Changes(pending.revision, pending.changes))
             if not pending.done.done():
                 pending.done.set_result(pending.revision)
+
+    def _unstage(self, published: _Pending) -> None:
+        if self._staged_revision == published.revision:
+            self._staged.clear()
+            return
+        for change in published.changes:
+            if self._staged[change.path][0] == published.revision:
+                del self._staged[change.path]
 
     def _notify(self, changes: Changes) -> None:
         for prefix, watcher in tuple(self._watchers.values()):
@@ -255,6 +284,7 @@ class LocalStore:
 
     def _fail(self, group: Sequence[_Pending], error: StoreError) -> None:
         """Undoes the group and all that was planned on top of it."""
+        self._failures += 1
         failed = (*group, *self._queue)
         self._queue.clear()
         self._staged.clear()

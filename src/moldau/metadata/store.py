@@ -20,6 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
+from moldau.storage.turns import Work, at_once, pauses
+
 ABSENT = -1
 """As an expected version: the entry must not exist."""
 
@@ -188,9 +190,16 @@ def check_path(path: str) -> None:
 
 
 def check_operations(operations: Sequence[Operation]) -> None:
+    at_once(checking_operations(operations))
+
+
+def checking_operations(operations: Sequence[Operation]) -> Work[None]:
     """Raises InvalidOperationError for a commit that every store refuses."""
+    paused = pauses()
     paths: set[str] = set()
     for operation in operations:
+        if next(paused):
+            yield
         check_path(operation.path)
         if operation.path in paths:
             raise InvalidOperationError(f"{operation.path}: more than once in one commit")

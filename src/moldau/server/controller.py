@@ -14,12 +14,12 @@ from typing import TypeVar
 from uuid import UUID
 
 from moldau.config.broker import BrokerConfig
-from moldau.metadata.controller.decision import Decision, Permission, everyone
+from moldau.metadata.controller.decision import Decision, Permission, Rule, everyone
 from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic, create_topics
 from moldau.metadata.controller.topic_names import check_topic_name
-from moldau.metadata.image import ClusterImage
 from moldau.metadata.publisher import ImageHolder
 from moldau.metadata.store import MetadataStore, Operation, VersionConflictError
+from moldau.storage.turns import run
 from moldau.types.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
@@ -45,11 +45,12 @@ class Controller:
         self.rng = rng
         self.new_uuid = new_uuid
 
-    async def decide(self, rule: Callable[[ClusterImage], Decision[T]]) -> T:
+    async def decide(self, rule: Rule[T]) -> T:
         """The rule's answer, once what it decided is durable and this broker's image contains it."""
         async with self._lock:
             for _ in range(MAX_CONFLICTS):
-                decision = rule(self._images.image)
+                decided = rule(self._images.image)
+                decision = decided if isinstance(decided, Decision) else await run(decided)
                 if not decision.operations:
                     return decision.answer
                 await self.prepare(decision.operations)

@@ -14,6 +14,7 @@ from moldau.metadata import codec, paths
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import Operation, Put
 from moldau.storage.manager import NewLog
+from moldau.storage.turns import Work, pauses
 from moldau.types.ids import TopicPartition
 
 
@@ -22,10 +23,13 @@ def new_logs(
     image: ClusterImage,
     local_id: int,
     resolve: Callable[[dict[str, str]], TopicConfig],
-) -> list[NewLog]:
+) -> Work[list[NewLog]]:
+    paused = pauses()
     puts = {operation.path: operation.value for operation in operations if isinstance(operation, Put)}
     found: list[NewLog] = []
     for path, value in puts.items():
+        if next(paused):
+            yield
         name = path.removeprefix(paths.TOPICS + "/")
         if name == path or "/" in name:
             continue
@@ -36,6 +40,8 @@ def new_logs(
             settings = codec.decode_settings(path, puts[paths.topic_config(name)])
         config = resolve(settings)
         for index in range(topic.partitions):
+            if next(paused):
+                yield
             entry = puts.get(paths.partition(name, index))
             if entry is not None and local_id in codec.decode_partition(path, entry).replicas:
                 found.append(NewLog(TopicPartition(name, index), topic.id, config))

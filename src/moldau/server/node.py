@@ -64,6 +64,7 @@ from moldau.storage.files import OsFiles
 from moldau.storage.log import PartitionLog
 from moldau.storage.log_directory import InconsistentDirectoryError
 from moldau.storage.manager import LogManager, ManagerEvents
+from moldau.storage.turns import run as run_work
 from moldau.types.errors import KafkaError
 from moldau.types.ids import TopicPartition
 
@@ -162,7 +163,7 @@ class BrokerNode:
             is_known=lambda partition, topic_id: is_known(image, partition, topic_id),
             on_progress=RecoveryProgress(time.monotonic),
         )
-        self.partitions.load(image)
+        await run_work(self.partitions.load(image))
         self.images.subscribe(self.partitions.apply)
         self.controller.prepare = self._prepare_logs
 
@@ -170,7 +171,7 @@ class BrokerNode:
         wanted = new_logs(
             operations, self.images.image, self.config.node_id, lambda own: TopicConfig.resolve(own, self.config)
         )
-        await self.logs.prepare(wanted)
+        await self.logs.prepare(await run_work(wanted))
 
     def topic_config(self, topic: TopicImage) -> TopicConfig:
         return TopicConfig.resolve(topic.configs, self.config)

@@ -16,12 +16,14 @@ from moldau.replication.partition import Partition
 from moldau.storage.errors import LogIOError
 from moldau.storage.log import PartitionLog
 from moldau.storage.manager import LogManager
+from moldau.storage.turns import Work, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
 
 log = logging.getLogger("moldau.server.partitions")
 
 NOBODY = -1
+PARTITIONS_PER_TURN = 16
 
 
 class PartitionTable:
@@ -30,6 +32,7 @@ class PartitionTable:
         self._logs = logs
         self._topic_config = topic_config
         self._topics: dict[str, dict[int, Partition]] = {}
+        self._paused = pauses(PARTITIONS_PER_TURN)
 
     def __iter__(self) -> Iterator[Partition]:
         for partitions in self._topics.values():
@@ -50,19 +53,19 @@ class PartitionTable:
 
     # --- following the image ---
 
-    def load(self, image: ClusterImage) -> None:
+    def load(self, image: ClusterImage) -> Work[None]:
         for topic in image.topics.values():
-            self._create(topic, range(len(topic.partitions)), are_new=False)
+            yield from self._create(topic, range(len(topic.partitions)), are_new=False)
 
-    def apply(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
+    def apply(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> Work[None]:
         for topic in delta.deleted:
-            self._delete(topic)
+            yield from self._delete(topic)
         for topic in delta.created:
-            self._create(topic, range(len(topic.partitions)), are_new=True)
+            yield from self._create(topic, range(len(topic.partitions)), are_new=True)
         for change in delta.changed:
             if change.settings_changed:
                 self.reconfigure(change.new)
-            self._create(change.new, change.partitions, are_new=True)
+            yield from self._create(change.new, change.partitions, are_new=True)
 
     def reconfigure(self, topic: TopicImage) -> None:
         config = self._topic_config(topic)
@@ -70,33 +73,36 @@ class PartitionTable:
             if partition.log is not None:
                 partition.log.config = config
 
-    def _create(self, topic: TopicImage, indexes: Iterable[int], are_new: bool) -> None:
+    def _create(self, topic: TopicImage, indexes: Iterable[int], are_new: bool) -> Work[None]:
         partitions = self._topics.setdefault(topic.name, {})
+        config = self._topic_config(topic)
         for index in indexes:
+            if next(self._paused):
+                yield
             state = topic.partitions[index]
             partition = partitions.get(index)
             if partition is None:
                 partition = partitions[index] = Partition(TopicPartition(topic.name, index), topic.id, self._local_id)
                 if self._local_id in state.replicas:
-                    self._open_log(partition, topic, are_new)
+                    self._open_log(partition, topic, config, are_new)
             if state.leader == self._local_id:
                 partition.lead(state.leader_epoch, state.replicas, state.isr)
             else:
                 partition.follow(state.leader, state.leader_epoch, state.replicas, state.isr)
 
-    def _open_log(self, partition: Partition, topic: TopicImage, is_new: bool) -> None:
+    def _open_log(self, partition: Partition, topic: TopicImage, config: TopicConfig, is_new: bool) -> None:
         try:
-            partition.log = self._logs.get_or_create(
-                partition.topic_partition, topic.id, self._topic_config(topic), is_new=is_new
-            )
+            partition.log = self._logs.get_or_create(partition.topic_partition, topic.id, config, is_new=is_new)
         except LogIOError as error:
             log.error("%s stays offline: %s", partition.topic_partition, error)
             return
         partition.high_watermark = self._logs.checkpointed_high_watermark(partition.topic_partition)
         partition.log_truncated()
 
-    def _delete(self, topic: TopicImage) -> None:
+    def _delete(self, topic: TopicImage) -> Work[None]:
         for partition in self._topics.pop(topic.name, {}).values():
+            if next(self._paused):
+                yield
             partition.leader = NOBODY
             without_log(partition)
             self._logs.delete(partition.topic_partition)

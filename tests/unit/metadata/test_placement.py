@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.metadata.controller.placement import UsableBroker, place
+from moldau.metadata.controller import placement
+from moldau.metadata.controller.decision import Rng
+from moldau.metadata.controller.placement import UsableBroker
+from moldau.storage.turns import at_once
 from moldau.types.errors import ErrorCode, KafkaError
 
 
@@ -21,6 +24,10 @@ class Unshuffled:
 
     def shuffle(self, items: list[object], /) -> None:
         pass
+
+
+def place(brokers: list[UsableBroker], partitions: int, factor: int, rng: Rng) -> list[tuple[int, ...]]:
+    return at_once(placement.place(brokers, partitions, factor, rng))
 
 
 def on_racks(*racks: str | None) -> list[UsableBroker]:

@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from moldau.metadata.controller.topic_creation import NewTopic, create_topics
+from moldau.storage.turns import at_once
 from moldau.types.errors import ErrorCode
 from moldau.types.ids import ZERO_TOPIC_ID
 from tests.support.metadata import Cluster
@@ -198,15 +199,17 @@ def test_reserved_awkward_and_taken_ids_are_not_given() -> None:
     starts_with_a_dash = uuid.UUID(bytes=b"\xf8" + bytes(15))
     wanted = uuid.UUID(int=100)
     offered = iter([uuid.UUID(int=0), uuid.UUID(int=1), uuid.UUID(int=99), taken.topic_id, starts_with_a_dash, wanted])
-    decision = create_topics(cluster.image, [NewTopic("u")], cluster.config, cluster.rng, offered.__next__)
+    decision = at_once(create_topics(cluster.image, [NewTopic("u")], cluster.config, cluster.rng, offered.__next__))
     assert decision.answer[0].topic_id == wanted
 
 
 def test_topics_that_a_client_may_not_create_are_not_looked_at() -> None:
     cluster = Cluster()
     topics = [NewTopic("mine"), NewTopic("yours"), NewTopic("bad yours")]
-    decision = create_topics(
-        cluster.image, topics, cluster.config, cluster.rng, uuid.uuid4, may_create=lambda name: name == "mine"
+    decision = at_once(
+        create_topics(
+            cluster.image, topics, cluster.config, cluster.rng, uuid.uuid4, may_create=lambda name: name == "mine"
+        )
     )
     assert [(answer.name, answer.code, answer.message) for answer in decision.answer] == [
         ("mine", ErrorCode.NONE, None),

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from moldau.metadata.controller.topic_creation import NewTopic
 from moldau.metadata.controller.topic_deletion import DeletedTopic, TopicReference, delete_topics
+from moldau.storage.turns import at_once
 from moldau.types.errors import ErrorCode
 from moldau.types.ids import ZERO_TOPIC_ID
 from tests.support.metadata import Cluster
@@ -92,11 +93,13 @@ def test_what_a_client_may_not_know_is_not_confirmed() -> None:
         *(TopicReference(None, ids[name]) for name in ("hidden", "visible")),
         *(TopicReference(name) for name in ("hidden", "visible", "mine", "hidden-and-absent")),
     ]
-    decision = delete_topics(
-        cluster.image,
-        references,
-        may_describe=lambda name: "hidden" not in name,
-        may_delete=lambda name: name == "mine",
+    decision = at_once(
+        delete_topics(
+            cluster.image,
+            references,
+            may_describe=lambda name: "hidden" not in name,
+            may_delete=lambda name: name == "mine",
+        )
     )
     failed = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     message = "Topic authorization failed."

@@ -9,10 +9,13 @@ from moldau.metadata.controller.decision import Rng
 from moldau.metadata.controller.placement import UsableBroker, place
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import Put
+from moldau.storage.turns import Work
 from moldau.types.errors import ErrorCode, KafkaError
 
 
-def place_replicas(image: ClusterImage, partitions: int, replication_factor: int, rng: Rng) -> list[tuple[int, ...]]:
+def place_replicas(
+    image: ClusterImage, partitions: int, replication_factor: int, rng: Rng
+) -> Work[list[tuple[int, ...]]]:
     brokers = [UsableBroker(broker.id, broker.rack, broker.fenced) for broker in image.brokers.values()]
     return place(brokers, partitions, replication_factor, rng)
 

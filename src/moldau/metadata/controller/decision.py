@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
+from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import Operation
+from moldau.storage.turns import Work
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -18,6 +20,10 @@ MAX_RECORDS_PER_REQUEST = 10_000
 class Decision(Generic[T_co]):
     operations: Sequence[Operation]
     answer: T_co
+
+
+Rule: TypeAlias = Callable[[ClusterImage], Decision[T_co] | Work[Decision[T_co]]]
+"""Decides on the image that it is given; one that may have to do with thousands of partitions does so in turns."""
 
 
 class Rng(Protocol):

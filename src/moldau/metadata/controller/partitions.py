@@ -11,6 +11,7 @@ from moldau.metadata.controller import assignments
 from moldau.metadata.controller.decision import MAX_RECORDS_PER_REQUEST, Decision, Permission, Rng, everyone
 from moldau.metadata.image import ClusterImage, PartitionImage
 from moldau.metadata.store import Operation, Put
+from moldau.storage.turns import Work, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 
 
@@ -37,7 +38,7 @@ def create_partitions(
     *,
     validate_only: bool = False,
     may_alter: Permission = everyone,
-) -> Decision[list[GrownTopic]]:
+) -> Work[Decision[list[GrownTopic]]]:
     """Each topic succeeds or fails alone."""
     names = Counter(topic.name for topic in topics)
     operations: list[Operation] = []
@@ -47,7 +48,7 @@ def create_partitions(
         if names[topic.name] > 1 or not may_alter(topic.name):
             continue
         try:
-            puts = _grow(image, topic, room, rng)
+            puts = yield from _grow(image, topic, room, rng)
         except KafkaError as error:
             answers.append(GrownTopic(topic.name, error.code, error.message))
         else:
@@ -62,7 +63,8 @@ def create_partitions(
     return Decision(() if validate_only else operations, answers)
 
 
-def _grow(image: ClusterImage, request: MorePartitions, room: int, rng: Rng) -> list[Put]:
+def _grow(image: ClusterImage, request: MorePartitions, room: int, rng: Rng) -> Work[list[Put]]:
+    paused = pauses()
     topic = image.topics.get(request.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -87,17 +89,19 @@ def _grow(image: ClusterImage, request: MorePartitions, room: int, rng: Rng) -> 
     factor = len(topic.partitions[0].replicas)
     replica_sets: Sequence[Sequence[int]]
     if request.assignments is None:
-        replica_sets = assignments.place_replicas(image, additional, factor, rng)
+        replica_sets = yield from assignments.place_replicas(image, additional, factor, rng)
     else:
         for index, replicas in enumerate(request.assignments, present):
             assignments.check_chosen_replicas(image, replicas, factor)
             assignments.check_some_active(image, replicas, index)
+            if next(paused):
+                yield
         replica_sets = request.assignments
     puts = [Put(paths.topic(topic.name), codec.encode_topic(topic.id, request.count), topic.version)]
-    puts += (
-        assignments.new_partition(image, topic.name, index, replicas)
-        for index, replicas in enumerate(replica_sets, present)
-    )
+    for index, replicas in enumerate(replica_sets, present):
+        puts.append(assignments.new_partition(image, topic.name, index, replicas))
+        if next(paused):
+            yield
     return puts
 
 

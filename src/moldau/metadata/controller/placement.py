@@ -16,6 +16,7 @@ from itertools import chain, zip_longest
 from typing import TypeVar
 
 from moldau.metadata.controller.decision import Rng
+from moldau.storage.turns import Work, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
@@ -42,8 +43,11 @@ class _Rack:
         return [*_rotated(self.able_to_lead, turn), *_rotated(self.fenced, turn)]
 
 
-def place(brokers: Iterable[UsableBroker], partitions: int, replication_factor: int, rng: Rng) -> list[tuple[int, ...]]:
+def place(
+    brokers: Iterable[UsableBroker], partitions: int, replication_factor: int, rng: Rng
+) -> Work[list[tuple[int, ...]]]:
     """The replicas of each new partition, the preferred leader first. Raises INVALID_REPLICATION_FACTOR."""
+    paused = pauses()
     known = sorted(brokers, key=lambda broker: broker.id)
     _check(known, replication_factor)
     racks = _by_rack(known)
@@ -58,6 +62,8 @@ def place(brokers: Iterable[UsableBroker], partitions: int, replication_factor: 
         queues = [leader_rack.from_leader(broker_turn, shift)]
         queues += [rack.beside_leader(broker_turn + shift) for rack in other_racks]
         placed.append(_choose(queues, replication_factor))
+        if next(paused):
+            yield
     return placed
 
 

@@ -21,11 +21,13 @@ from moldau.metadata.controller.topic_names import (
 )
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import ABSENT, Operation, Put
+from moldau.storage.turns import Work, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import ZERO_TOPIC_ID
 
 UNSET = -1
 MAX_PARTITIONS_PER_REQUEST = 10_000
+TOPICS_PER_TURN = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +63,25 @@ def create_topics(
     *,
     validate_only: bool = False,
     may_create: Permission = everyone,
-) -> Decision[list[CreatedTopic]]:
+) -> Work[Decision[list[CreatedTopic]]]:
     """Each topic succeeds or fails alone, except that a request beyond the size limits fails as a whole."""
     if _requested_partitions(topics, broker) > MAX_PARTITIONS_PER_REQUEST:
         return _all_refused(topics, "Excessively large number of partitions per request.")
     names = Counter(topic.name for topic in topics)
     wanted = [t for t in topics if names[t.name] == 1 and t.name != CLUSTER_METADATA and may_create(t.name)]
     collisions = _Collisions(image)
+    paused = pauses(TOPICS_PER_TURN)
     operations: list[Operation] = []
     answers = []
     for topic in wanted:
         try:
-            created, puts = _create(image, topic, broker, collisions, rng, new_uuid)
+            created, puts = yield from _create(image, topic, broker, collisions, rng, new_uuid)
         except KafkaError as error:
             created, puts = CreatedTopic(topic.name, error.code, error.message), []
         operations += puts
         answers.append(created)
+        if next(paused):
+            yield
     if _records(answers) > MAX_RECORDS_PER_REQUEST:
         return _all_refused(topics, "Unable to perform excessively large batch operation.")
     answers += _never_tried(names, may_create)
@@ -140,7 +145,7 @@ def _create(
     collisions: _Collisions,
     rng: Rng,
     new_uuid: Callable[[], UUID],
-) -> tuple[CreatedTopic, list[Put]]:
+) -> Work[tuple[CreatedTopic, list[Put]]]:
     name = topic.name
     if name in image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
@@ -149,14 +154,17 @@ def _create(
         message = f"Topic '{name}' collides with existing topic: {existing}"
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
     configs = _checked_configs(topic, broker)
-    partitions = (
-        _chosen_partitions(image, topic) if topic.assignments else _placed_partitions(image, topic, broker, rng)
-    )
+    placing = _chosen_partitions(image, topic) if topic.assignments else _placed_partitions(image, topic, broker, rng)
+    partitions = yield from placing
     topic_id = topic_ids.new_topic_id(image, new_uuid)
     puts = [Put(paths.topic(name), codec.encode_topic(topic_id, len(partitions)), ABSENT)]
     if configs:
         puts.append(Put(paths.topic_config(name), codec.encode_settings(configs)))
-    puts += (assignments.new_partition(image, name, index, replicas) for index, replicas in enumerate(partitions))
+    paused = pauses()
+    for index, replicas in enumerate(partitions):
+        puts.append(assignments.new_partition(image, name, index, replicas))
+        if next(paused):
+            yield
     created = CreatedTopic(
         name,
         topic_id=topic_id,
@@ -175,7 +183,8 @@ def _checked_configs(topic: NewTopic, broker: BrokerConfig) -> dict[str, str]:
     return {key: value for key, value in topic.configs if value is not None}
 
 
-def _chosen_partitions(image: ClusterImage, topic: NewTopic) -> Sequence[Sequence[int]]:
+def _chosen_partitions(image: ClusterImage, topic: NewTopic) -> Work[Sequence[Sequence[int]]]:
+    paused = pauses()
     if topic.replication_factor != UNSET:
         message = "A manual partition assignment was specified, but replication factor was not set to -1."
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
@@ -192,13 +201,17 @@ def _chosen_partitions(image: ClusterImage, topic: NewTopic) -> Sequence[Sequenc
         assignments.check_some_active(image, replicas, index)
         replication_factor = len(replicas)
         chosen[index] = replicas
+        if next(paused):
+            yield
     if any(index not in chosen for index in range(len(chosen))):
         message = "partitions should be a consecutive 0-based integer sequence"
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     return [chosen[index] for index in range(len(chosen))]
 
 
-def _placed_partitions(image: ClusterImage, topic: NewTopic, broker: BrokerConfig, rng: Rng) -> Sequence[Sequence[int]]:
+def _placed_partitions(
+    image: ClusterImage, topic: NewTopic, broker: BrokerConfig, rng: Rng
+) -> Work[Sequence[Sequence[int]]]:
     if topic.replication_factor < UNSET or topic.replication_factor == 0:
         message = "Replication factor must be larger than 0, or -1 to use the default value."
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
@@ -208,7 +221,7 @@ def _placed_partitions(image: ClusterImage, topic: NewTopic, broker: BrokerConfi
     partitions = broker.num_partitions if topic.num_partitions == UNSET else topic.num_partitions
     factor = broker.default_replication_factor if topic.replication_factor == UNSET else topic.replication_factor
     try:
-        return assignments.place_replicas(image, partitions, factor, rng)
+        return (yield from assignments.place_replicas(image, partitions, factor, rng))
     except KafkaError as error:
         message = f"Unable to replicate the partition {factor} time(s): {error.message}"
         raise KafkaError(error.code, message) from error

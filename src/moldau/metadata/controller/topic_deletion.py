@@ -11,6 +11,7 @@ from moldau.metadata import paths
 from moldau.metadata.controller.decision import Decision, Permission, everyone
 from moldau.metadata.image import ClusterImage, TopicImage
 from moldau.metadata.store import ABSENT, Delete, Operation
+from moldau.storage.turns import Work, pauses
 from moldau.types.errors import ErrorCode
 from moldau.types.ids import ZERO_TOPIC_ID
 
@@ -37,7 +38,7 @@ def delete_topics(
     *,
     may_describe: Permission = everyone,
     may_delete: Permission = everyone,
-) -> Decision[list[DeletedTopic]]:
+) -> Work[Decision[list[DeletedTopic]]]:
     """Each topic succeeds or fails alone. Names and ids that a client may not know are not confirmed to it."""
     answers, names, ids = _sorted_references(references)
     found: dict[UUID, TopicImage] = {}
@@ -66,7 +67,7 @@ def delete_topics(
             found[topic.id] = topic
     operations: list[Operation] = []
     for topic in found.values():
-        operations += _deletions(topic)
+        operations += yield from _deletions(topic)
         answers.append(DeletedTopic(topic.name, topic.id))
     return Decision(operations, answers)
 
@@ -98,10 +99,14 @@ def _sorted_references(references: Sequence[TopicReference]) -> tuple[list[Delet
     return answers, once, [topic_id for topic_id, times in ids.items() if times == 1]
 
 
-def _deletions(topic: TopicImage) -> list[Operation]:
+def _deletions(topic: TopicImage) -> Work[list[Operation]]:
     """Partitions go with whatever state they have: only the topic itself must be the one that was meant."""
+    paused = pauses()
     operations: list[Operation] = [Delete(paths.topic(topic.name), topic.version)]
-    operations += (Delete(paths.partition(topic.name, index)) for index in range(len(topic.partitions)))
+    for index in range(len(topic.partitions)):
+        operations.append(Delete(paths.partition(topic.name, index)))
+        if next(paused):
+            yield
     if topic.settings.version != ABSENT:
         operations.append(Delete(paths.topic_config(topic.name)))
     return operations
