@@ -15,13 +15,19 @@ from tests.support.admin import admin_client
 from tests.support.broker import Broker
 
 FOLDER = Path(__file__).parent
+TEST_SECONDS = 600
+"""A busy machine takes ten times as long for a first batch as an idle one."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One worker runs them all, so that there is one session; a test may choose another group."""
     for item in items:
-        if FOLDER in item.path.parents and item.get_closest_marker("xdist_group") is None:
+        if FOLDER not in item.path.parents:
+            continue
+        if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group("spark"))
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_SECONDS))
 
 
 @pytest.fixture(scope="session")

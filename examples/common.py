@@ -1,0 +1,100 @@
+"""What the examples share: the command line, sample records into topics, reading topics and draining a query."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+
+from moldau.spark import session
+
+FLUSH_SECONDS = 60
+
+
+def run_alone(example: Callable[[SparkSession, str, Path], Any], description: str | None) -> None:
+    """The `main` of every example: options, a session, a folder for checkpoints."""
+    options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--bootstrap", default="127.0.0.1:9092", help="where the cluster is (moldau broker start)")
+    options.add_argument("--master", default="local[*]", help="Spark's master")
+    given = options.parse_args()
+    spark = session("moldau-example", given.master, ui=False, preload=["pandas"])
+    with tempfile.TemporaryDirectory() as folder:
+        example(spark, given.bootstrap, Path(folder))
+    spark.stop()
+
+
+def fresh_topic(bootstrap: str, topic: str, partitions: int = 2) -> None:
+    """An empty topic of this name; one that is there is replaced."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    if topic in admin.list_topics(timeout=30).topics:
+        admin.delete_topics([topic])[topic].result(30)
+    # Sample events may be old: they shall not expire.
+    admin.create_topics([NewTopic(topic, num_partitions=partitions, config={"retention.ms": "-1"})])[topic].result(30)
+
+
+def publish(bootstrap: str, topic: str, records: Iterable[tuple[str | None, Any]], partitions: int = 2) -> None:
+    """Fill a fresh topic with (key, value) pairs; a value that is not text becomes JSON."""
+    fresh_topic(bootstrap, topic, partitions)
+    append(bootstrap, topic, records)
+
+
+def append(bootstrap: str, topic: str, records: Iterable[tuple[str | None, Any]]) -> None:
+    """Write more records."""
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    for key, value in records:
+        text = value if isinstance(value, str) else json.dumps(value)
+        producer.produce(topic, text.encode(), None if key is None else key.encode())
+    if producer.flush(FLUSH_SECONDS):
+        raise TimeoutError(f"not all records could be written to {topic}")
+
+
+def topic_options(bootstrap: str, topic: str) -> dict[str, str]:
+    """Read a topic from its beginning."""
+    return {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+
+
+def table(spark: SparkSession, bootstrap: str, topic: str, schema: str | None = None) -> DataFrame:
+    """A topic as it is now; with a schema, the fields of its JSON values."""
+    return values(spark.read.format("moldau").options(**topic_options(bootstrap, topic)).load(), schema)
+
+
+def stream(spark: SparkSession, bootstrap: str, topic: str, schema: str | None = None, **options: str) -> DataFrame:
+    """A topic as it grows; with a schema, the fields of its JSON values."""
+    read = spark.readStream.format("moldau").options(**{**topic_options(bootstrap, topic), **options}).load()
+    return values(read, schema)
+
+
+def values(records: DataFrame, schema: str | None) -> DataFrame:
+    """The fields of JSON values as columns; a value that does not fit gives nulls."""
+    if schema is None:
+        return records
+    return records.select(F.from_json(F.col("value").cast("string"), schema).alias("row")).select("row.*")
+
+
+def as_records(frame: DataFrame, key: str) -> DataFrame:
+    """Rows to records: the key as text, the whole row as JSON."""
+    return frame.select(
+        F.col(key).cast("string").cast("binary").alias("key"), F.to_json(F.struct("*")).cast("binary").alias("value")
+    )
+
+
+def drain(writer: Any, checkpoint: Path, **options: str) -> StreamingQuery:
+    """Process everything that is there now, then end."""
+    writer = writer.options(checkpointLocation=str(checkpoint), **options).trigger(availableNow=True)
+    query: StreamingQuery = writer.start()
+    query.awaitTermination()
+    return query
+
+
+def to_topic(bootstrap: str, topic: str) -> Mapping[str, str]:
+    """Write to a topic."""
+    return {"kafka.bootstrap.servers": bootstrap, "topic": topic}
