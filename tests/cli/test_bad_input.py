@@ -97,6 +97,8 @@ def test_a_broker_without_tls(moldau: Moldau) -> None:
         (["profile", "show", "nowhere"], 4, "no profile 'nowhere'"),
         (["profile", "set", "p", "bootstrap.servers"], 2, "KEY=VALUE"),
         (["profile", "set", "p", "no.such.property=1"], 2, "no.such.property"),
+        (["profile", "set", "p", "ssl.truststore.location=/no/ca.pem"], 2, "there is no /no/ca.pem"),
+        (["topic", "list", "-X", "ssl.truststore.location=ca.jks"], 2, "there is no ca.jks"),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else None,
 )

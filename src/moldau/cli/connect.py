@@ -189,10 +189,18 @@ class Connection:
                 return
         raise self._unreachable(", ".join(causes))
 
+    def check(self) -> None:
+        """Whether a client takes these properties; nothing is connected."""
+        from confluent_kafka import Producer
+
+        assert self.addresses
+        self._make(Producer, {})
+
     def _make(self, kind: Any, more: Mapping[str, Any]) -> Any:
         """A client of librdkafka, which names one unknown property at a time."""
         from confluent_kafka import KafkaException
 
+        _require_files(self.properties)
         settings = self.settings(**more)
         while True:
             try:
@@ -201,7 +209,7 @@ class Connection:
                 problem = str(error.args[0].str())
                 unknown = problem.partition('No such configuration property: "')[2].removesuffix('"')
                 if not (self._lenient and unknown in settings):
-                    hint = "--config takes properties of the client; settings of topics and brokers go with --set"
+                    hint = "--config is for the client; settings of topics and brokers go with --set" if unknown else ""
                     raise CommandError(f"client property refused: {problem}", hint, WRONG_USAGE) from None
                 del settings[unknown]
                 warn(f"the property {unknown} is not known here and was left out")
@@ -233,6 +241,13 @@ class Connection:
 
 def _hopeless(seen: KafkaError) -> bool:
     return seen.name() in HOPELESS or any(words in seen.str() for words in HOPELESS_WORDS)
+
+
+def _require_files(properties: Mapping[str, str]) -> None:
+    """librdkafka would tell of a missing certificate in OpenSSL's words."""
+    for key, value in properties.items():
+        if key.endswith(".location") and value != "probe" and not Path(value).exists():
+            raise CommandError(f"{key}: there is no {value}", exit_code=WRONG_USAGE)
 
 
 def _patience(properties: Mapping[str, str]) -> float:

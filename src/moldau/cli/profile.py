@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from moldau.cli import completion, profiles
-from moldau.cli.connect import DEFAULT_SERVERS, PROFILE_VARIABLE, SERVERS, pairs, properties_from
+from moldau.cli.connect import DEFAULT_SERVERS, PROFILE_VARIABLE, SERVERS, Connection, pairs, properties_from
 from moldau.cli.options import Output
-from moldau.cli.output import WRONG_USAGE, Column, CommandError, Format, Table, note, show
+from moldau.cli.output import Column, Format, Table, note, show
 
 app = typer.Typer(help="Save how clusters are reached, and choose one.", no_args_is_help=True)
 
@@ -70,23 +70,10 @@ def set_properties(
             changed[key] = value
         else:
             changed.pop(key, None)
-    _refuse_what_no_client_takes(changed)
+    Connection(changed).check()
     known.current = known.current or name
     known.save()
     print(f"saved profile {name} in {known.path}")
-
-
-def _refuse_what_no_client_takes(properties: dict[str, str]) -> None:
-    from confluent_kafka import KafkaException, Producer
-
-    from moldau.cli.connect import Connection
-
-    connection = Connection(properties)
-    assert connection.addresses
-    try:
-        Producer(connection.settings())
-    except KafkaException as error:
-        raise CommandError(f"not saved: {error.args[0].str()}", exit_code=WRONG_USAGE) from None
 
 
 @app.command()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +62,8 @@ def profiles_path(environment: Mapping[str, str]) -> Path:
 
 def load(environment: Mapping[str, str]) -> Profiles:
     """The profiles; none where there is no file."""
+    import tomllib
+
     path = profiles_path(environment)
     try:
         content = tomllib.loads(path.read_text())

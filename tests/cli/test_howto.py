@@ -1,0 +1,69 @@
+"""The commands of the how-to run as they are printed, in their order, and print what the page shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker import Broker
+from tests.support.command import run
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "howto" / "command-line.md"
+BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
+WRITTEN_ADDRESS = "localhost:9092"
+# Ids are random; the page shows dots.
+RANDOM_ID = re.compile(r"(?<=id )(?:\S{22}|\.+)")
+# It would write into the shell's own files.
+NOT_RUN = ("moldau --install-completion",)
+
+
+def steps() -> Iterator[tuple[str, str]]:
+    """Each command with what the page says it prints."""
+    for block in BLOCK.findall(PAGE.read_text().replace("\\\n", "")):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, shown = part.partition("\n")
+            if command not in NOT_RUN:
+                yield command, shown
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+    with Broker(tmp_path / "broker") as broker:
+        yield {
+            "MOLDAU_BOOTSTRAP_SERVERS": broker.address,
+            "MOLDAU_CONFIG": str(tmp_path / "profiles.toml"),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        }
+
+
+def test_the_page_is_true(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command, shown in steps():
+        printed = outcome(command.replace(WRITTEN_ADDRESS, environment["MOLDAU_BOOTSTRAP_SERVERS"]), environment)
+        if shown:
+            assert RANDOM_ID.sub("…", printed) == RANDOM_ID.sub("…", shown), command
+
+
+def outcome(command: str, environment: dict[str, str]) -> str:
+    """What a command prints; only a line that needs a shell gets one."""
+    if not command.startswith("moldau") or "|" in command:
+        done = subprocess.run(
+            ["bash", "-c", command], capture_output=True, text=True, timeout=60, env=os.environ | environment
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+    line, _, target = command.partition(" > ")
+    ran = run(*shlex.split(line)[1:], environment=environment)
+    assert ran.code == 0, (command, ran)
+    if target:
+        Path(target).write_text(ran.out)
+        return ran.err
+    return ran.out + ran.err
