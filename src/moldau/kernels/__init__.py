@@ -42,6 +42,8 @@ For writing rows that stand in Arrow's columns (`signatures.RowSources`; null ke
 - `encode_records(rows, length, order, start, stop, default_timestamp, base_timestamp, first_delta, room)`: the records
   section of the rows `order[start:stop]`, as many as fit into `room` bytes (the first of a batch always does); returns
   (bytes, taken, base timestamp, max timestamp). Without a base timestamp the first row's is taken.
+- `json_lines(column, rows)`: rows of JSON (`signatures.BytesSource`) as one text with a line for each; returns it and
+  the rows that are not one whole object, which stand in it as "{}", as null rows do
 - `digest_rows(rows, length, topics, salts, partitions)`: 64 bits of all that the caller decided about the rows, the
   same in any order; digests of parts add up modulo 2^64
 """
@@ -73,9 +75,10 @@ records_spans = _chosen.records_spans
 seek_timestamp = _chosen.seek_timestamp
 
 if NATIVE:
-    from moldau.kernels._native import RecordColumns, skim_batches
+    from moldau.kernels._native import RecordColumns, json_lines, skim_batches
 else:
     from moldau.kernels.columns import RecordColumns, skim_batches  # type: ignore[assignment]
+    from moldau.kernels.json_lines import json_lines
 
 if NATIVE:
     from moldau.kernels import _native as _encoder
@@ -102,6 +105,7 @@ __all__ = [
     "decode_records",
     "digest_rows",
     "encode_records",
+    "json_lines",
     "locate_batch",
     "murmur2",
     "order_rows",

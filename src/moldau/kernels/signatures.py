@@ -1,6 +1,11 @@
 """Types of what the kernels return: plain tuples, since anything richer would cost more than the work itself."""
 
-from typing_extensions import Buffer
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+else:
+    Buffer = Any
 
 BatchFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int, int]
 """The fields of `moldau.kernels.status.BatchCheck`, in its order."""
