@@ -188,7 +188,7 @@ class ApacheKafka(BrokerProcess):
         first_folder = Path(str(settings["log.dirs"]).split(",")[0])
         if not (first_folder / "meta.properties").exists():
             cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            java_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", self._properties)
+            java_tool("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", self._properties)
 
     def _command(self) -> list[str]:
         options = ("-server", *self._heap, "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
