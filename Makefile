@@ -32,8 +32,9 @@ lint: setup  ## ruff, mypy (strict), the import contracts of the layers
 format: setup  ## let ruff rewrite what it can
 	@ruff check --quiet --fix . ; ruff format .
 
-bench: setup  ## Moldau and Apache Kafka under the same load, as ratios
+bench: setup  ## Moldau and Apache Kafka, then the Spark data source and Spark's own connector, as ratios
 	@python -m bench $(ARGS)
+	@python -m bench.spark $(ARGS)
 
 conformance: setup  ## the same requests to Apache Kafka and to Moldau, answers compared live; Kafka's own tools
 	@python -m tests.conformance live $(ARGS)

@@ -51,7 +51,8 @@ def commit_request(group: str, topic: str, partitions: int, offset: int) -> Offs
 
 def commit_all(opened: Sequence[Connection], requests: Iterator[OffsetCommitRequest]) -> int:
     """One request under way on each connection; gives how many were committed."""
-    count, waiting = 0, []
+    count = 0
+    waiting: list[tuple[Connection, Any]] = []
     for number, request in enumerate(requests):
         if len(waiting) == len(opened):
             settle(*waiting.pop(0))
