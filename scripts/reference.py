@@ -10,9 +10,11 @@ import inspect
 import pkgutil
 from pathlib import Path
 
+from moldau.cli import reference as commands
 from moldau.config import reference as settings
 from moldau.server import handlers
 from moldau.server.registry import Api
+from moldau.spark import reference as spark_options
 from moldau.wire.apis import ApiKey
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -20,7 +22,12 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
 def pages() -> dict[Path, str]:
     """Every generated page with its text."""
-    return {FOLDER / "settings.md": settings.markdown(), FOLDER / "apis.md": apis_page()}
+    return {
+        FOLDER / "settings.md": settings.markdown(),
+        FOLDER / "apis.md": apis_page(),
+        FOLDER / "commands.md": commands.markdown(),
+        FOLDER / "spark-options.md": spark_options.markdown(),
+    }
 
 
 def apis_page() -> str:

@@ -1,0 +1,81 @@
+"""Our source on Apache Kafka, and Spark's own connector on our broker. `make conformance` runs these."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from tests.peers.apache_kafka import ApacheKafka
+from tests.spark.connector_worker import ROWS
+from tests.spark.reading import SECONDS, Reads, produce, run_to_end
+from tests.support.admin import admin_client, create_topic, log_range
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+    peer = ApacheKafka(tmp_path_factory.mktemp("kafka"))
+    peer.start()
+    yield peer
+    peer.stop()
+
+
+def test_our_source_reads_apache_kafka(spark: SparkSession, kafka: ApacheKafka, topic: str, tmp_path: Path) -> None:
+    admin = admin_client(kafka.address)
+    reads = Reads(spark, kafka.address)
+    create_topic(admin, topic, 2)
+    expected = []
+    for codec in CODECS:
+        values = [f"{codec}-{number}" for number in range(200)]
+        produce(kafka.address, topic, values, **{"compression.type": codec})
+        expected += values
+    aborting = Producer({"bootstrap.servers": kafka.address, "transactional.id": topic, "log_level": 0})
+    aborting.init_transactions(SECONDS)
+    aborting.begin_transaction()
+    for partition in (0, 1):
+        aborting.produce(topic, b"aborted", partition=partition)
+    assert aborting.flush(SECONDS) == 0
+    aborting.abort_transaction(SECONDS)
+    rows = reads.batch(subscribe=topic, minPartitions="5", includeHeaders="true").collect()
+    assert sorted(bytes(row.value).decode() for row in rows) == sorted(expected)
+    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "600", "group.id": topic}
+    streamed = run_to_end(reads.stream(**options), tmp_path / "checkpoint")
+    assert streamed.values() == sorted(expected)
+    assert len(streamed.batches) >= 2
+    assert lag(admin, topic) == 0
+
+
+def lag(admin: AdminClient, group: str) -> int:
+    (found,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+    return sum(
+        log_range(admin, each.topic, each.partition)[1] - each.offset for each in found.result(30).topic_partitions
+    )
+
+
+def test_sparks_own_connector_reads_and_writes_our_broker(
+    admin: AdminClient, address: str, topic: str, tmp_path: Path
+) -> None:
+    create_topic(admin, topic, 3)
+    create_topic(admin, f"{topic}-copy", 2)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.connector_worker", address, topic, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=800,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    seen = json.loads(done.stdout.splitlines()[-1])
+    written = [ROWS, sum(range(ROWS))]
+    assert seen["kafka"] == seen["moldau"] == written
+    # The second half was copied by our source, from the checkpoint of the other connector.
+    assert seen["copied"] == [2 * ROWS, sum(range(2 * ROWS))]
