@@ -21,7 +21,7 @@ from moldau.metrics import Counter, Histogram
 from moldau.security.context import RequestContext
 from moldau.server import quick_produce
 from moldau.server.connection import Connection, Frame, Slot
-from moldau.server.registry import Api
+from moldau.server.registry import LARGE_REQUEST_BYTES, Api
 from moldau.storage import turns
 from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("moldau.server.dispatch")
 
 NETWORK = "kafka.network"
-#: From this size on a request is read in turns; the densest ones that are smaller hold some thousand elements.
-LARGE_REQUEST_BYTES = 16 * 1024
 
 
 class Dispatcher:

@@ -20,6 +20,7 @@ from moldau.security.context import RequestContext
 from moldau.server.answers import FilePiece
 from moldau.storage.errors import LogIOError, OffsetOutOfRangeError
 from moldau.storage.log import PartitionLog
+from moldau.storage.turns import Work, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH
 from moldau.wire.fetch_answer import ENDPOINTS_FROM, FetchedPartition
@@ -27,6 +28,7 @@ from moldau.wire.fetch_answer import ENDPOINTS_FROM, FetchedPartition
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
+PARTITIONS_PER_TURN = 64
 LEADER_IS_TOLD_WITH = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 Fetched = FetchedPartition[FilePiece]
@@ -62,16 +64,23 @@ class FetchRound:
 
 def read_round(
     broker: Broker, context: RequestContext, targets: Iterable[FetchTarget], limits: FetchLimits
-) -> FetchRound:
+) -> Work[FetchRound]:
     fetch = FetchRound([], 0, False)
-    for target in targets:
-        left = limits.max_bytes if not fetch.results else max(0, limits.max_bytes - fetch.record_bytes)
-        fetched = read_target(broker, context, target, limits, left, is_first=fetch.record_bytes == 0)
-        if fetched.records is not None:
-            fetch.record_bytes += fetched.records.length
-        if fetched.error or fetched.diverging is not None:
-            fetch.has_error = True
-        fetch.results.append((target, fetched))
+    paused = pauses(PARTITIONS_PER_TURN)
+    try:
+        for target in targets:
+            left = limits.max_bytes if not fetch.results else max(0, limits.max_bytes - fetch.record_bytes)
+            fetched = read_target(broker, context, target, limits, left, is_first=fetch.record_bytes == 0)
+            if fetched.records is not None:
+                fetch.record_bytes += fetched.records.length
+            if fetched.error or fetched.diverging is not None:
+                fetch.has_error = True
+            fetch.results.append((target, fetched))
+            if next(paused):
+                yield
+    except BaseException:
+        fetch.release()
+        raise
     return fetch
 
 
@@ -169,7 +178,10 @@ def aborted_in(log: PartitionLog, start: int, end: int) -> list[tuple[int, int]]
 class WaitingFetch:
     """A fetch that found too little: waits for its partitions to grow or its time to be up, then reads once more."""
 
-    __slots__ = ("_broker", "_context", "_done", "_limits", "_partitions", "_respond", "_targets", "_timer", "_woken")
+    __slots__ = (
+        "_broker", "_context", "_done", "_go_on", "_is_looking", "_limits", "_partitions", "_respond", "_targets",
+        "_timer", "_woken",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -177,51 +189,68 @@ class WaitingFetch:
         context: RequestContext,
         targets: list[FetchTarget],
         limits: FetchLimits,
-        respond: Callable[[FetchRound], None],
+        respond: Callable[[FetchRound], Work[None]],
+        go_on: Callable[[Work[None]], None],
     ) -> None:
-        self._broker, self._context, self._targets, self._limits, self._respond = (
-            broker,
-            context,
-            targets,
-            limits,
-            respond,
-        )
-        self._done = self._woken = False
+        """`go_on` does work: at once if it is small, else in turns."""
+        self._broker, self._context, self._targets, self._limits = broker, context, targets, limits
+        self._respond, self._go_on = respond, go_on
+        self._done = self._woken = self._is_looking = False
         self._partitions: list[Partition] = []
-        for target in targets:
+        self._timer = asyncio.get_running_loop().call_later(limits.max_wait_ms / 1000, self._time_is_up)
+
+    def register(self) -> Work[None]:
+        """At all partitions; if that takes several turns, one may have grown before it was reached."""
+        paused = pauses(PARTITIONS_PER_TURN)
+        for target in self._targets:
             try:
-                partition = find_partition(broker, context, target)
+                partition = find_partition(self._broker, self._context, target)
             except KafkaError:
                 continue
+            finally:
+                if next(paused):
+                    yield
+            if self._done:
+                return
             partition.fetch_waits.add(self)
             self._partitions.append(partition)
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(limits.max_wait_ms / 1000, self._time_is_up)
+        if len(self._targets) >= PARTITIONS_PER_TURN:
+            self.wake()
 
     def wake(self) -> None:
         """Called for each partition that moved; one look per turn of the loop is enough."""
         if not self._woken and not self._done:
             self._woken = True
-            asyncio.get_running_loop().call_soon(self._look_again)
+            if not self._is_looking:
+                asyncio.get_running_loop().call_soon(self._look_again)
 
     def cancel(self) -> None:
         self._finish()
 
     def _look_again(self) -> None:
-        self._woken = False
-        if self._done:
-            return
-        fetch = read_round(self._broker, self._context, self._targets, self._limits)
-        if fetch.record_bytes >= self._limits.min_bytes or fetch.has_error:
-            self._finish()
-            self._respond(fetch)
-        else:
+        if not self._is_looking:
+            self._go_on(self._look())
+
+    def _look(self) -> Work[None]:
+        self._is_looking = True
+        while self._woken and not self._done:
+            self._woken = False
+            fetch = yield from read_round(self._broker, self._context, self._targets, self._limits)
+            if not self._done and (fetch.record_bytes >= self._limits.min_bytes or fetch.has_error):
+                self._finish()
+                yield from self._respond(fetch)
+                return
             fetch.release()
+        self._is_looking = False
 
     def _time_is_up(self) -> None:
         if not self._done:
             self._finish()
-            self._respond(read_round(self._broker, self._context, self._targets, self._limits))
+            self._go_on(self._last_look())
+
+    def _last_look(self) -> Work[None]:
+        fetch = yield from read_round(self._broker, self._context, self._targets, self._limits)
+        yield from self._respond(fetch)
 
     def _finish(self) -> None:
         self._done = True

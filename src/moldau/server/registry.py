@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from moldau.server.broker import Broker
     from moldau.server.connection import Frame, Slot
 
+#: From this size on a request is read in turns; the densest ones that are smaller hold some thousand elements.
+LARGE_REQUEST_BYTES = 16 * 1024
+
 Handle = Callable[["Broker", RequestContext, Any], Message | Awaitable[Message]]
 #: A raw handler reads the frame from the body's position on itself, and fills the slot when it can.
 RawHandle = Callable[["Broker", RequestContext, "Frame", int, "Slot"], None]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.coordinators.transactions.machine import ProducerIdentity
 from moldau.storage.producer_state import ProducerEntry
+from moldau.storage.turns import Work, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_SEQUENCE, TopicPartition
 from moldau.wire.batch import parse_header
@@ -63,9 +64,12 @@ def question(
     return Question(producer, partition, producers.latest(producer.producer_id))
 
 
-def questions_of(broker: Broker, claims: Iterable[Claim], produce_version: int) -> list[Question]:
+def questions_of(broker: Broker, claims: Iterable[Claim], produce_version: int) -> Work[list[Question]]:
+    paused = pauses()
     found = []
     for partition, records in claims:
+        if next(paused):
+            yield
         header = parse_header(records, 0)
         producer = ProducerIdentity(header.producer_id, header.producer_epoch)
         adds_partitions = produce_version >= ADDS_PARTITIONS_FROM

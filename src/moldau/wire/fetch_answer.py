@@ -10,12 +10,13 @@ The codec could write it too, but would copy the records and build an object per
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
+from moldau.wire.codec import pauses
 from moldau.wire.primitives import compact_count, compact_string, count, string, uvarint
 
 FLEXIBLE_FROM = 12
@@ -77,15 +78,18 @@ def pack_fetch_answer(
     error: int = 0,
     session_id: int = 0,
     endpoints: Sequence[NodeEndpoint] = (),
-) -> list[bytes | R]:
-    """The whole answer with its size prefix, as pieces in order."""
+) -> Generator[None, None, list[bytes | R]]:
+    """The whole answer with its size prefix, as pieces in order; with yields between partitions."""
     packer = Packer[R](version)
     packer.count(len(topics))
+    paused = pauses()
     for topic, partitions in topics:
         packer.topic(topic)
         packer.count(len(partitions))
         for partition in partitions:
             packer.partition(partition)
+            if next(paused):
+                yield
         packer.no_tags()
     packer.endpoints(endpoints)
     return packer.finish(correlation_id, throttle_ms, error, session_id)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from moldau.storage.turns import at_once
 from moldau.wire.codec import encode
 from moldau.wire.fetch_answer import FetchedPartition, NodeEndpoint, pack_fetch_answer
 from moldau.wire.framing import frame_response
@@ -75,8 +76,10 @@ def test_hand_packed_equals_codec(version: int) -> None:
         )
         sessions = version >= 7
         error, session_id = (rng.choice((0, 70)), rng.randrange(100)) if sessions else (0, 0)
-        pieces = pack_fetch_answer(
-            version, 17, topics, throttle_ms=3, error=error, session_id=session_id, endpoints=endpoints
+        pieces = at_once(
+            pack_fetch_answer(
+                version, 17, topics, throttle_ms=3, error=error, session_id=session_id, endpoints=endpoints
+            )
         )
         packed = b"".join(piece if isinstance(piece, bytes) else piece.data for piece in pieces)
         message = messages.FetchResponse(

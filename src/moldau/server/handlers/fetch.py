@@ -6,20 +6,21 @@ Not here yet: fetches of followers move no in-sync set (replication comes with t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Awaitable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from moldau.replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchTarget
 from moldau.security.context import RequestContext
-from moldau.server.answers import Piece
 from moldau.server.fetching import Fetched, FetchLimits, FetchRound, WaitingFetch, read_round
-from moldau.server.registry import Api
+from moldau.server.registry import LARGE_REQUEST_BYTES, Api
+from moldau.storage.turns import Work, begin, pauses, run
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH
 from moldau.wire.apis import ApiKey
-from moldau.wire.codec import decode
+from moldau.wire.codec import DecodeError, decode, decode_in_turns
 from moldau.wire.fetch_answer import TOPIC_IDS_FROM, NodeEndpoint, pack_fetch_answer
 from moldau.wire.messages.fetch import FetchRequest
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from moldau.server.broker import Broker
     from moldau.server.connection import Frame, Slot
 
+log = logging.getLogger("moldau.server.fetch")
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
@@ -40,15 +42,28 @@ class Fetch:
         self.session: FetchSession | None = None
         self.is_incremental = False
 
-    def start(self) -> None:
+    def go_on(self, work: Work[None]) -> None:
+        begun = begin(work)
+        if begun is not None:
+            self.broker.start(self._finish(begun))
+
+    async def _finish(self, begun: Awaitable[None]) -> None:
+        try:
+            await begun
+        except Exception:
+            log.exception("%s: closing: a fetch failed", self.context.client.address)
+            self.slot.disconnect()
+
+    def start(self) -> Work[None]:
         request = self.request
         if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-            self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+            yield from self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         try:
-            targets = self.targets()
+            targets = yield from self.targets()
         except KafkaError as error:
-            self.send(pack_fetch_answer(self.context.api_version, self.context.correlation_id, (), error=error.code))
+            version, correlation_id = self.context.api_version, self.context.correlation_id
+            self.slot.answer((yield from pack_fetch_answer(version, correlation_id, (), error=error.code)))
             return
         limits = FetchLimits(
             replica_id=self.replica_id,
@@ -57,20 +72,23 @@ class Fetch:
             min_bytes=min(request.min_bytes, self.broker.config.fetch_max_bytes),
             max_bytes=min(request.max_bytes, self.broker.config.fetch_max_bytes),
         )
-        fetch = read_round(self.broker, self.context, targets, limits)
+        fetch = yield from read_round(self.broker, self.context, targets, limits)
         if fetch.record_bytes >= limits.min_bytes or fetch.has_error or limits.max_wait_ms <= 0 or not targets:
-            self.respond(fetch)
-        else:
-            fetch.release()
-            waiting = WaitingFetch(self.broker, self.context, targets, limits, self.respond)
-            self.slot.connection.waiting = waiting
+            yield from self.respond(fetch)
+            return
+        fetch.release()
+        if not self.slot.connection.open:
+            return
+        waiting = WaitingFetch(self.broker, self.context, targets, limits, self.respond, self.go_on)
+        self.slot.connection.waiting = waiting
+        yield from waiting.register()
 
     @property
     def replica_id(self) -> int:
         state = self.request.replica_state
         return self.request.replica_id if state is None else state.replica_id
 
-    def refuse(self, code: ErrorCode) -> None:
+    def refuse(self, code: ErrorCode) -> Work[None]:
         """As a whole; where topics have names, also one by one, as old clients expect it."""
         version = self.context.api_version
         topics = [
@@ -79,45 +97,49 @@ class Fetch:
             if version < TOPIC_IDS_FROM
         ]
         session_id = self.request.session_id
-        self.send(pack_fetch_answer(version, self.context.correlation_id, topics, error=code, session_id=session_id))
+        self.slot.answer(
+            (
+                yield from pack_fetch_answer(
+                    version, self.context.correlation_id, topics, error=code, session_id=session_id
+                )
+            )
+        )
 
-    def targets(self) -> list[FetchTarget]:
+    def targets(self) -> Work[list[FetchTarget]]:
         """The partitions of this fetch, after the session was opened, resumed or closed as the epoch says."""
         request, sessions = self.request, self.broker.fetch_sessions
         uses_ids = self.context.api_version >= TOPIC_IDS_FROM
         now_ms = self.broker.wall_ms()
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             sessions.close(request.session_id)
-            targets = list(requested(request, uses_ids).values())
+            targets = list((yield from requested(request, uses_ids)).values())
             if request.session_epoch == INITIAL_EPOCH:
                 self.session = sessions.open(targets, uses_ids, now_ms)
             return targets
         self.session = sessions.resume(request.session_id, request.session_epoch, uses_ids, now_ms)
         self.is_incremental = True
-        self.session.change(requested(request, uses_ids).values(), forgotten(request, uses_ids))
+        changed = yield from requested(request, uses_ids)
+        self.session.change(changed.values(), forgotten(request, uses_ids))
         return list(self.session.targets.values())
 
-    def respond(self, fetch: FetchRound) -> None:
+    def respond(self, fetch: FetchRound) -> Work[None]:
         if not self.slot.connection.open:
             fetch.release()
-            self.send(())
+            self.slot.answer(())
             return
-        answered = self.worth_telling(fetch)
-        if self.session is not None:
-            self.session.rotate([target.key for target, fetched in fetch.results if fetched.records is not None])
+        answered = yield from self.worth_telling(fetch)
         topics: dict[UUID | str, list[Fetched]] = {}
         for target, fetched in answered:
             topics.setdefault(target.key[0], []).append(fetched)
-        self.send(
-            pack_fetch_answer(
-                self.context.api_version,
-                self.context.correlation_id,
-                list(topics.items()),
-                throttle_ms=self.slot.mute_ms,
-                session_id=NO_SESSION if self.session is None else self.session.id,
-                endpoints=self.endpoints(answered),
-            )
+        pieces = yield from pack_fetch_answer(
+            self.context.api_version,
+            self.context.correlation_id,
+            list(topics.items()),
+            throttle_ms=self.slot.mute_ms,
+            session_id=NO_SESSION if self.session is None else self.session.id,
+            endpoints=self.endpoints(answered),
         )
+        self.slot.answer(pieces)
         self.broker.record_fetch(fetch, perf_counter() - self.started)
 
     def endpoints(self, answered: Sequence[tuple[FetchTarget, Fetched]]) -> list[NodeEndpoint]:
@@ -130,11 +152,12 @@ class Fetch:
             NodeEndpoint(node.node_id, node.host, node.port, node.rack) for node in nodes if node.node_id in leaders
         ]
 
-    def worth_telling(self, fetch: FetchRound) -> list[tuple[FetchTarget, Fetched]]:
+    def worth_telling(self, fetch: FetchRound) -> Work[list[tuple[FetchTarget, Fetched]]]:
         """An incremental answer leaves out partitions of which there is nothing new."""
         if self.session is None:
             return fetch.results
-        news = []
+        paused = pauses()
+        news, served = [], []
         for target, fetched in fetch.results:
             length = 0 if fetched.records is None else fetched.records.length
             is_news = target.is_news(
@@ -142,13 +165,16 @@ class Fetch:
             )
             if is_news or not self.is_incremental:
                 news.append((target, fetched))
+            if length:
+                served.append(target.key)
+            if next(paused):
+                yield
+        self.session.rotate(served)
         return news
 
-    def send(self, pieces: Sequence[Piece]) -> None:
-        self.slot.answer(pieces)
 
-
-def requested(request: FetchRequest, uses_ids: bool) -> dict[tuple[UUID | str, int], FetchTarget]:
+def requested(request: FetchRequest, uses_ids: bool) -> Work[dict[tuple[UUID | str, int], FetchTarget]]:
+    paused = pauses()
     targets: dict[tuple[UUID | str, int], FetchTarget] = {}
     for topic in request.topics:
         name = topic.topic_id if uses_ids else topic.topic
@@ -161,6 +187,8 @@ def requested(request: FetchRequest, uses_ids: bool) -> dict[tuple[UUID | str, i
                 max(wanted.current_leader_epoch, NO_EPOCH),
                 max(wanted.last_fetched_epoch, NO_EPOCH),
             )
+            if next(paused):
+                yield
     return targets
 
 
@@ -173,9 +201,26 @@ def forgotten(request: FetchRequest, uses_ids: bool) -> list[tuple[UUID | str, i
 
 
 def handle(broker: Broker, context: RequestContext, frame: Frame, body: int, slot: Slot) -> None:
-    request, _ = decode(FetchRequest, context.api_version, frame.view, body)
-    frame.release()
-    Fetch(broker, context, request, slot).start()
+    if frame.size < LARGE_REQUEST_BYTES:
+        request, _ = decode(FetchRequest, context.api_version, frame.view, body)
+        frame.release()
+        fetch = Fetch(broker, context, request, slot)
+        fetch.go_on(fetch.start())
+    else:
+        broker.start(handle_large(broker, context, frame, body, slot))
+
+
+async def handle_large(broker: Broker, context: RequestContext, frame: Frame, body: int, slot: Slot) -> None:
+    try:
+        request, _ = await run(decode_in_turns(FetchRequest, context.api_version, frame.view, body))
+    except DecodeError as error:
+        log.warning("%s: closing: a request cannot be read: %s", context.client.address, error)
+        slot.disconnect()
+        return
+    finally:
+        frame.release()
+    fetch = Fetch(broker, context, request, slot)
+    fetch.go_on(fetch.start())
 
 
 API = Api(ApiKey.FETCH, 4, 18, FetchRequest, raw=handle)

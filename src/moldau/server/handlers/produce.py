@@ -2,14 +2,14 @@
 
 acks 0, 1 and all, time-outs, errors per partition and per record, topic ids (13). Requests of one connection are
 pipelined: their batches are staged in order and written together at the end of the loop's turn. Transactional batches
-are verified with the transaction coordinator first; the connection is parked meanwhile. Not here yet: node endpoints
-beside an error (10+): there is only one node to name.
+are verified with the transaction coordinator first; the connection is parked meanwhile, and also while a request
+with batches for hundreds of partitions is taken apart in turns.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -17,17 +17,19 @@ from uuid import UUID
 from moldau.security.context import RequestContext
 from moldau.server import quick_produce
 from moldau.server.producing import ALL, NOTHING, PartitionResult, Produce
-from moldau.server.registry import Api
+from moldau.server.registry import LARGE_REQUEST_BYTES, Api
 from moldau.server.verification import ADDS_PARTITIONS_FROM, Claim, Question, as_produce_error, ask, questions_of
+from moldau.storage.turns import Work, begin, pauses, run
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
 from moldau.wire.apis import ApiKey
 from moldau.wire.batch import ATTRIBUTES_AT, HEADER_SIZE, MAGIC_AT, MAGIC_V2, TRANSACTIONAL_BIT
-from moldau.wire.codec import decode, encode
+from moldau.wire.codec import DecodeError, decode, decode_in_turns, encode_in_turns
 from moldau.wire.framing import frame_response
 from moldau.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -43,21 +45,48 @@ if TYPE_CHECKING:
 log = logging.getLogger("moldau.server.produce")
 
 TOPIC_IDS_FROM = 13
+ENDPOINTS_FROM = 10
+#: Each is validated, and written at the end of the turn.
+BATCHES_PER_TURN = 32
 VALID_ACKS = (ALL, NOTHING, 1)
 
 
 def handle(broker: Broker, context: RequestContext, frame: Frame, body: int, slot: Slot) -> None:
-    request, _ = decode(ProduceRequest, context.api_version, frame.view, body)
+    begun = begin(take_apart(broker, context, frame, body, slot))
+    if begun is not None:
+        slot.connection.park()
+        broker.start(go_on(begun, broker, context, frame, slot))
+
+
+async def go_on(begun: Awaitable[None], broker: Broker, context: RequestContext, frame: Frame, slot: Slot) -> None:
+    try:
+        await begun
+    except DecodeError as error:
+        log.warning("%s: closing: a request cannot be read: %s", context.client.address, error)
+        frame.release()
+        slot.disconnect()
+    except Exception:
+        log.exception("%s: closing: a write failed", context.client.address)
+        broker.appends.flush()  # what is staged lies in the frame
+        frame.release()
+        slot.disconnect()
+
+
+def take_apart(broker: Broker, context: RequestContext, frame: Frame, body: int, slot: Slot) -> Work[None]:
+    if frame.size < LARGE_REQUEST_BYTES:
+        request, _ = decode(ProduceRequest, context.api_version, frame.view, body)
+    else:
+        request, _ = yield from decode_in_turns(ProduceRequest, context.api_version, frame.view, body)
     drop_repeated(request)
     produce = Produce(broker, context, frame, slot, request.acks, request.timeout_ms, respond)
-    claims = transactional_claims(broker, context, request)
+    claims = yield from transactional_claims(broker, context, request)
     if claims and request.transactional_id is not None:
-        questions = questions_of(broker, claims, context.api_version)
+        questions = yield from questions_of(broker, claims, context.api_version)
         if questions:
             slot.connection.park()
             broker.start(append_verified(produce, request, request.transactional_id, questions))
             return
-    append_all(produce, request, refused_as_a_whole(request, bool(claims)), {})
+    yield from append_all(produce, request, refused_as_a_whole(request, bool(claims)), {})
     quick_produce.remember(broker, slot.connection, frame, context, request, respond)
     produce.staged()
 
@@ -82,7 +111,8 @@ def append_all(
     request: ProduceRequest,
     refusal: ErrorCode | None,
     unverified: Mapping[TopicPartition, KafkaError],
-) -> None:
+) -> Work[None]:
+    paused = pauses(BATCHES_PER_TURN)
     for topic in request.topic_data:
         key: UUID | str = topic.topic_id if produce.context.api_version >= TOPIC_IDS_FROM else topic.name
         name = topic_name(produce.broker, produce.context, topic)
@@ -95,6 +125,8 @@ def append_all(
                 produce.refuse(key, wanted.index, told.code, told.message)
             else:
                 produce.append(key, wanted.index, wanted.records)
+            if next(paused):
+                yield
 
 
 async def append_verified(
@@ -106,7 +138,7 @@ async def append_verified(
     adds_partitions = produce.context.api_version >= ADDS_PARTITIONS_FROM
     try:
         unverified = await ask(produce.broker, transactional_id, questions, adds_partitions)
-        append_all(produce, request, refused_as_a_whole(request, True), unverified)
+        await run(append_all(produce, request, refused_as_a_whole(request, True), unverified))
         produce.staged()
     except Exception:
         log.exception("%s: closing: a transactional write failed", produce.context.client.address)
@@ -115,13 +147,16 @@ async def append_verified(
         produce.slot.disconnect()
 
 
-def transactional_claims(broker: Broker, context: RequestContext, request: ProduceRequest) -> list[Claim]:
-    return [
-        (TopicPartition(topic_name(broker, context, topic), wanted.index), wanted.records)
-        for topic in request.topic_data
-        for wanted in topic.partition_data
-        if wanted.records is not None and is_transactional(wanted.records)
-    ]
+def transactional_claims(broker: Broker, context: RequestContext, request: ProduceRequest) -> Work[list[Claim]]:
+    paused = pauses()
+    claims: list[Claim] = []
+    for topic in request.topic_data:
+        for wanted in topic.partition_data:
+            if wanted.records is not None and is_transactional(wanted.records):
+                claims.append((TopicPartition(topic_name(broker, context, topic), wanted.index), wanted.records))
+            if next(paused):
+                yield
+    return claims
 
 
 def topic_name(broker: Broker, context: RequestContext, topic: TopicProduceData) -> str:
@@ -155,20 +190,44 @@ def respond(produce: Produce) -> None:
         else:
             slot.answer(())
         return
-    answers: dict[UUID | str, list[PartitionProduceResponse]] = {}
+    begun = begin(answer(produce))
+    if begun is not None:
+        produce.broker.start(go_on(begun, produce.broker, context, produce.frame, slot))
+
+
+def answer(produce: Produce) -> Work[None]:
+    context, slot = produce.context, produce.slot
+    paused = pauses()
+    topics: dict[UUID | str, list[PartitionProduceResponse]] = {}
     for key, result in produce.results:
-        answers.setdefault(key, []).append(partition_response(result))
+        topics.setdefault(key, []).append(partition_response(result))
+        if next(paused):
+            yield
     response = ProduceResponse(
         responses=[
             TopicProduceResponse(topic_id=key, partition_responses=partitions)
             if isinstance(key, UUID)
             else TopicProduceResponse(name=key, partition_responses=partitions)
-            for key, partitions in answers.items()
+            for key, partitions in topics.items()
         ],
         throttle_time_ms=slot.mute_ms,
+        node_endpoints=endpoints(produce),
     )
+    body = yield from encode_in_turns(response, context.api_version)
     flexible = context.api_version >= ProduceRequest.FLEXIBLE_FROM
-    slot.answer([frame_response(context.correlation_id, flexible, encode(response, context.api_version))])
+    slot.answer([frame_response(context.correlation_id, flexible, body)])
+
+
+def endpoints(produce: Produce) -> list[NodeEndpoint]:
+    """Where the leaders are that are told beside an error."""
+    leaders = {result.current_leader[0] for _, result in produce.results if result.current_leader is not None}
+    if not leaders or produce.context.api_version < ENDPOINTS_FROM:
+        return []
+    return [
+        NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+        for node in produce.broker.nodes(produce.context.client.listener)
+        if node.node_id in leaders
+    ]
 
 
 def partition_response(result: PartitionResult) -> PartitionProduceResponse:
