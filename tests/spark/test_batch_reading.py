@@ -79,6 +79,7 @@ def test_only_the_columns_that_are_asked_for_are_built(filled: Reads) -> None:
     assert chosen.groupBy("partition").count().count() == 3
     assert filled.batch(subscribe=TOPIC).count() == ROWS
     assert "'offest'" in failure(filled.batch(schema="offest BIGINT", subscribe=TOPIC))
+    assert "cannot be NOT NULL" in failure(filled.batch(schema="offset BIGINT NOT NULL", subscribe=TOPIC))
     assert "'value' is binary here, not string" in failure(filled.batch(schema="value STRING", subscribe=TOPIC))
 
 

@@ -61,4 +61,6 @@ def checked_schema(given: StructType, offered: StructType) -> StructType:
                 f"column {field.name!r} is {expected.simpleString()} here, not {field.dataType.simpleString()}; "
                 "cast it after reading, or see value.format",
             )
+        if not field.nullable:
+            raise OptionError("schema", f"column {field.name!r} cannot be NOT NULL: a source's columns may be null")
     return given

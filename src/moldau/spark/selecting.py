@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Final
 
 from moldau.spark.catalog import Catalog, TopicView
 from moldau.spark.errors import DataLoss, TopicMissing
@@ -11,6 +12,8 @@ from moldau.spark.option_table import did_you_mean
 from moldau.spark.options import Selection
 from moldau.spark.resolve import Lost, names
 from moldau.types.ids import TopicPartition
+
+OURS: Final = "__moldau_"
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +24,13 @@ def selected_topics(catalog: Catalog, selection: Selection) -> dict[str, TopicVi
     return {
         name: view
         for name, view in sorted(found.items())
-        if selection.reads_topic(name) and not (selection.pattern is not None and view.is_internal)
+        if selection.reads_topic(name) and not (selection.pattern is not None and is_internal(name, view))
     }
+
+
+def is_internal(name: str, view: TopicView) -> bool:
+    """Kafka's own topics, and those in which our sinks keep their markers: no pattern means them."""
+    return view.is_internal or name.startswith(OURS)
 
 
 def selected_partitions(topics: Mapping[str, TopicView], selection: Selection) -> list[TopicPartition]:
@@ -34,7 +42,7 @@ def check_all_there(catalog: Catalog, topics: Mapping[str, TopicView], selection
     """At the start of a query everything that is named has to exist."""
     missing = sorted((selection.names or frozenset()) - set(topics))
     if missing:
-        others = [name for name, view in catalog.topics(None).items() if not view.is_internal]
+        others = [name for name, view in catalog.topics(None).items() if not is_internal(name, view)]
         raise TopicMissing(f"topic {missing[0]!r} does not exist{did_you_mean(missing[0], others)}")
     partitions = set(selected_partitions(topics, selection))
     absent = [place for place in selection.partitions if place not in partitions]
