@@ -45,11 +45,11 @@ def commit_batch(
     patience = Patience(options.delivery_seconds, options.transaction_ms)
     register = SinkRegister(links.cluster, identity, store, patience, monotonic)
     try:
-        state = store.state()
+        state = register.state()
         refuse_stale(identity, attempt, state, None, options.starts_at_batch)
         if state is None or state.run != attempt.run or not state.open:
             register.take_over(attempt)  # no task had rows
-            state = store.state()
+            state = register.state()
         tasks = max(0 if state is None else state.tasks, attempt.task + 1)
         prepared = {report.attempt.task for report in reports if report.outcome.prepared is not None}
         markers = store.markers(task for task in range(tasks) if task not in prepared)

@@ -41,18 +41,18 @@ class MarkerStore:
         self._retry_seconds = retry_seconds
         self._partitions = 0
 
-    def look(self, task: int) -> tuple[SinkState | None, TaskMarker | None]:
+    def look(self, task: int, seconds: float | None = None) -> tuple[SinkState | None, TaskMarker | None]:
         """The sink's state and one task's marker, in one request."""
         place = marker_partition(task)
-        found = self._read([STATE_PARTITION, place])
+        found = self._read([STATE_PARTITION, place], seconds)
         state, marker = found.get(STATE_PARTITION), found.get(place)
         return (
             None if state is None else SinkState.from_metadata(state),
             None if marker is None else TaskMarker.from_metadata(marker),
         )
 
-    def state(self) -> SinkState | None:
-        text = self._read([STATE_PARTITION]).get(STATE_PARTITION)
+    def state(self, seconds: float | None = None) -> SinkState | None:
+        text = self._read([STATE_PARTITION], seconds).get(STATE_PARTITION)
         return None if text is None else SinkState.from_metadata(text)
 
     def markers(self, tasks: Iterable[int]) -> dict[int, TaskMarker]:
@@ -61,8 +61,9 @@ class MarkerStore:
         found = self._read(places)
         return {places[place]: TaskMarker.from_metadata(text) for place, text in found.items()}
 
-    def _read(self, places: Iterable[int]) -> dict[int, str]:
-        return self._cluster.retrying(lambda: self._fetch(list(places)), self._retry_seconds)
+    def _read(self, places: Iterable[int], seconds: float | None = None) -> dict[int, str]:
+        wanted = list(places)
+        return self._cluster.retrying(lambda: self._fetch(wanted), self._retry_seconds if seconds is None else seconds)
 
     def _fetch(self, places: list[int]) -> dict[int, str]:
         request = OffsetFetchRequest(

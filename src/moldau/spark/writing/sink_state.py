@@ -7,21 +7,27 @@ change is tried again on what is there then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
 
 from moldau.client.cluster import Cluster
+from moldau.client.errors import ClientError
 from moldau.spark.writing import decisions
 from moldau.spark.writing.errors import Fenced, TakenOver
 from moldau.spark.writing.identity import MARKER_TOPIC, STATE_PARTITION, Attempt, SinkIdentity, marker_partition
 from moldau.spark.writing.marker_store import MarkerStore
 from moldau.spark.writing.markers import SinkState, TaskMarker
 from moldau.spark.writing.transactions import Patience, Transactions
+from moldau.types.errors import ErrorCode, KafkaError
+
+T = TypeVar("T")
 
 Change = Callable[[SinkState | None], tuple[SinkState, Mapping[int, TaskMarker]] | None]
 """From the present state to the next one, with markers to be committed anew; None if nothing has to change."""
 
 CHANGE_ATTEMPTS: Final = 50
+CHANGE_SECONDS: Final = 0.5
+"""What a change takes at most if its process lives; who is disturbed in it tries again."""
 NO_MARKERS: Final[Mapping[int, TaskMarker]] = {}
 
 
@@ -66,6 +72,31 @@ class SinkRegister:
 
     def _transactions(self, transactional_id: str) -> Transactions:
         return Transactions(self._cluster, transactional_id, self._patience, self._monotonic)
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+
+    def look(self, task: int, *, end_task: bool) -> tuple[SinkState | None, TaskMarker | None]:
+        """The state and a task's marker. `end_task`: what an earlier attempt at the task left open is ended if it is
+        in the way; an attempt with rows has done that already."""
+        ids = [self._identity.state_transactional_id]
+        if end_task:
+            ids.append(self._identity.transactional_id(task))
+        return self._stable(lambda seconds: self._store.look(task, seconds), ids)
+
+    def state(self) -> SinkState | None:
+        return self._stable(self._store.state, [self._identity.state_transactional_id])
+
+    def _stable(self, read: Callable[[float | None], T], ids: Iterable[str]) -> T:
+        """A process that died in the middle of a change left its transaction open: after a moment somebody has to end
+        it, or everyone would wait for its time-out."""
+        try:
+            return read(CHANGE_SECONDS)
+        except (ClientError, KafkaError) as error:
+            if not isinstance(error, KafkaError) or error.code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                return read(None)
+        for transactional_id in ids:
+            self._transactions(transactional_id).start()
+        return read(None)
 
     # -- changes ---------------------------------------------------------------------------------------------------
 

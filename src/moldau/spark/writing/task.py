@@ -225,7 +225,7 @@ class ExactWriter(RowWriter):
         waited_from: float | None = None
         while True:
             producer = self._transactions.start()
-            state, marker = self._store.look(self.attempt.task)
+            state, marker = self._register.look(self.attempt.task, end_task=False)
             step = next_step(self._identity, self.attempt, state, marker, self.options.starts_at_batch)
             if step is Step.WAIT:
                 waited_from = self.clock.monotonic() if waited_from is None else waited_from
@@ -264,7 +264,7 @@ class ExactWriter(RowWriter):
 
     def _finish_without_rows(self) -> TaskOutcome:
         """Opens nothing; but if an earlier attempt had rows, something is wrong."""
-        state, marker = self._store.look(self.attempt.task)
+        state, marker = self._register.look(self.attempt.task, end_task=True)
         refuse_stale(self._identity, self.attempt, state, marker, self.options.starts_at_batch)
         if marker is not None and marker.batch == self.attempt.batch:
             compare(self.attempt, marker, 0, 0)
@@ -293,7 +293,7 @@ class ExactWriter(RowWriter):
     def _settle_unknown_outcome(self) -> None:
         """The answer to the commit did not come. InitProducerId ends what is still open; then the marker tells."""
         self._transactions.start()
-        _, marker = self._store.look(self.attempt.task)
+        _, marker = self._register.look(self.attempt.task, end_task=False)
         if marker is None or marker.batch != self.attempt.batch or not self._is_mine(marker):
             raise SinkError(f"the transaction of {self._transactions.transactional_id!r} was not committed")
 
@@ -301,7 +301,7 @@ class ExactWriter(RowWriter):
         """Two attempts at one task, as with speculation: if the other one commits the same rows, both have done it."""
         deadline = self.clock.monotonic() + OTHER_ATTEMPT_SECONDS
         while True:
-            _, marker = self._store.look(self.attempt.task)
+            _, marker = self._register.look(self.attempt.task, end_task=False)
             if marker is not None and marker.batch == self.attempt.batch:
                 compare(self.attempt, marker, self.encoder.rows, self.encoder.digest)
                 return TaskOutcome(self.result(), skipped=True)
