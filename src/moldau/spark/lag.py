@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from moldau.client.errors import ClientError
 from moldau.client.settings import ClientSettings
@@ -24,29 +26,37 @@ from moldau.spark.offsets import Position
 from moldau.types.errors import KafkaError
 from moldau.types.ids import TopicPartition
 
-PLAINTEXT = "PLAINTEXT"
+PLAINTEXT: Final = "PLAINTEXT"
+REST_SECONDS: Final = 10.0
 
 log = logging.getLogger(__name__)
 
 
 class LagPublisher:
-    """Publishes for one group, only what has changed."""
+    """Publishes for one group, only what has changed. After a failure it rests, so that no query waits again and again
+    for a coordinator that is away.
+    """
 
-    def __init__(self, group: str) -> None:
+    def __init__(self, group: str, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.group = group
+        self._monotonic = monotonic
         self._published: Mapping[TopicPartition, int] = {}
         self._failed = ""
+        self._rests_until = float("-inf")
 
     def publish(self, catalog: Catalog, offsets: Mapping[TopicPartition, int]) -> bool:
         changed = {place: offset for place, offset in offsets.items() if self._published.get(place) != offset}
         if not changed:
             return True
+        if self._monotonic() < self._rests_until:
+            return False
         try:
             catalog.publish(self.group, changed)
         except (ClientError, KafkaError, SourceError) as error:
             if str(error) != self._failed:
                 log.warning("consumed offsets are not published to group %r: %s", self.group, error)
             self._failed = str(error)
+            self._rests_until = self._monotonic() + REST_SECONDS
             return False
         self._published = dict(offsets)
         self._failed = ""

@@ -52,7 +52,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._monotonic = monotonic
         self._catalog: Catalog | None = None
         self._lost = loss_handler(options.fail_on_data_loss)
-        self._lag = None if options.group_id is None else LagPublisher(options.group_id)
+        self._lag = None if options.group_id is None else LagPublisher(options.group_id, monotonic)
         self._topics: dict[str, TopicView] = {}
         self._topics_seen = float("-inf")
         self._last_batch = float("-inf")

@@ -189,8 +189,8 @@ def test_a_topic_created_anew_is_read_from_its_beginning_if_loss_is_allowed(clus
     assert tasks(stream, end, after) == [("t", 0, 0, 50)]
 
 
-def test_consumed_offsets_are_published_when_they_change(cluster: FakeCatalog) -> None:
-    stream = reader(cluster, group__id="g")
+def test_consumed_offsets_are_published_when_they_change(cluster: FakeCatalog, clock: Clock) -> None:
+    stream = reader(cluster, clock, group__id="g")
     start = stream.initialOffset()
     end = stream.latestOffset(start, ReadAllAvailable())
     assert set(cluster.groups["g"].values()) == {0}
@@ -198,6 +198,9 @@ def test_consumed_offsets_are_published_when_they_change(cluster: FakeCatalog) -
     stream.latestOffset(end, ReadAllAvailable())
     assert set(cluster.groups["g"].values()) == {0}
     cluster.publishing_fails = False
+    stream.latestOffset(end, ReadAllAvailable())
+    assert set(cluster.groups["g"].values()) == {0}, "it rests after a failure"
+    clock.now += 60
     stream.latestOffset(end, ReadAllAvailable())
     assert sorted(cluster.groups["g"].values()) == [10, 20]
     assert "group" not in end
