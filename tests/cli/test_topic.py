@@ -116,6 +116,14 @@ def test_truncate_by_offset_by_time_and_whole(moldau: Moldau, admin: AdminClient
     assert log_range(admin, name) == (10, 10)
 
 
+def test_a_compacted_topic_keeps_its_records(moldau: Moldau, admin: AdminClient, address: str, name: str) -> None:
+    create_topic(admin, name)
+    produce(address, name, ["a"])
+    assert moldau("config", "set", "topic", name, "cleanup.policy=compact").code == 0
+    refused = moldau("topic", "truncate", name, "--yes")
+    assert refused.code == 1 and "cleanup.policy" in refused.complaint
+
+
 def test_nothing_is_destroyed_unasked(moldau: Moldau, admin: AdminClient, name: str) -> None:
     create_topic(admin, name)
     refused = moldau("topic", "delete", name)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from tests.support.waiting import wait_until
 
 SECONDS = 30.0
 
@@ -23,7 +25,18 @@ def commit(address: str, group: str, offsets: Mapping[tuple[str, int], int]) -> 
     """Offsets of a group without members."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": group, "log_level": 0})
     places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
-    consumer.commit(offsets=places, asynchronous=False)
+
+    def committed() -> bool:
+        try:
+            consumer.commit(offsets=places, asynchronous=False)
+        except KafkaException as error:
+            # A cluster makes its coordinators when the first group asks for one.
+            if "COORDINATOR" in error.args[0].name():
+                return False
+            raise
+        return True
+
+    wait_until(committed, f"{group} has a coordinator", seconds=SECONDS)
     consumer.close()
 
 

@@ -39,6 +39,7 @@ HINTS: Final = {
     "TOPIC_AUTHORIZATION_FAILED": "the user of this profile may not do this",
     "GROUP_AUTHORIZATION_FAILED": "the user of this profile may not do this",
     "CLUSTER_AUTHORIZATION_FAILED": "the user of this profile may not do this",
+    "POLICY_VIOLATION": "records can be deleted only where cleanup.policy has `delete`",
     "_TIMED_OUT": "the broker did not answer in time; `moldau cluster health` shows whether it is well",
 }
 EXIT_CODES: Final = {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, TopicPartition
 from confluent_kafka import KafkaError as Refusal
@@ -28,10 +31,30 @@ STATES = {
 """Kafka's own spelling."""
 
 
+# A cluster makes its coordinators when the first group asks for one.
+NOT_YET: Final = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
+SETTLE_SECONDS: Final = 15.0
+PAUSE_SECONDS: Final = 0.2
+
+
 @dataclass(frozen=True, slots=True)
 class Committed:
     offset: int
     metadata: str
+
+
+def settled(ask: Callable[[], Any | Refusal]) -> Any | Refusal:
+    """Ask again while the group's coordinator is not there yet."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while True:
+        answer = ask()
+        if not _not_yet(answer) or time.monotonic() > deadline:
+            return answer
+        threading.Event().wait(PAUSE_SECONDS)
+
+
+def _not_yet(answer: Any | Refusal) -> bool:
+    return isinstance(answer, Refusal) and answer.name() in NOT_YET
 
 
 def state_name(state: Any) -> str:
@@ -67,11 +90,17 @@ def unknown_group(admin: AdminClient, name: str) -> CommandError:
 def describe_groups(admin: AdminClient, names: Sequence[str]) -> dict[str, Any]:
     """ConsumerGroupDescription by name. A group that nobody knows is described as dead, by Kafka and by us."""
     found: dict[str, Any] = {}
-    for name, described in outcomes(admin.describe_consumer_groups(list(names), request_timeout=SECONDS)).items():
+    asked = outcomes(admin.describe_consumer_groups(list(names), request_timeout=SECONDS))
+    for name, first in asked.items():
+        described = settled(partial(_describe_one, admin, name)) if _not_yet(first) else first
         if isinstance(described, Refusal) and described.name() == "GROUP_ID_NOT_FOUND":
             raise unknown_group(admin, name)
         found[name] = required(f"cannot describe group {name!r}", described)
     return found
+
+
+def _describe_one(admin: AdminClient, name: str) -> Any | Refusal:
+    return outcome(admin.describe_consumer_groups([name], request_timeout=SECONDS)[name])
 
 
 def require_groups(admin: AdminClient, names: Sequence[str]) -> dict[str, Any]:
@@ -86,10 +115,13 @@ def require_groups(admin: AdminClient, names: Sequence[str]) -> dict[str, Any]:
 def committed(admin: AdminClient, group: str, places: Iterable[Place] | None = None) -> dict[Place, Committed]:
     """What the group has committed, everywhere or at these places; places without a commit are left out."""
     wanted = None if places is None else [TopicPartition(place.topic, place.partition) for place in places]
-    asked = admin.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=SECONDS, require_stable=False
-    )
-    found: Any = required(f"cannot read the offsets of group {group!r}", outcome(asked[group]))
+    request = [ConsumerGroupTopicPartitions(group, wanted)]
+
+    def ask() -> Any | Refusal:
+        asked = admin.list_consumer_group_offsets(request, request_timeout=SECONDS, require_stable=False)
+        return outcome(asked[group])
+
+    found = required(f"cannot read the offsets of group {group!r}", settled(ask))
     result = {}
     for each in found.topic_partitions:
         if each.error is not None:
@@ -104,8 +136,12 @@ def commit(admin: AdminClient, group: str, wanted: Mapping[Place, int]) -> dict[
     places = [TopicPartition(place.topic, place.partition, offset) for place, offset in wanted.items()]
     if not places:
         return {}
-    asked = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)], request_timeout=SECONDS)
-    found: Any = required(f"cannot change the offsets of group {group!r}", outcome(asked[group]))
+    request = [ConsumerGroupTopicPartitions(group, places)]
+
+    def ask() -> Any | Refusal:
+        return outcome(admin.alter_consumer_group_offsets(request, request_timeout=SECONDS)[group])
+
+    found = required(f"cannot change the offsets of group {group!r}", settled(ask))
     return {Place(each.topic, each.partition): each.error for each in found.topic_partitions}
 
 

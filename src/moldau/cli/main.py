@@ -120,7 +120,7 @@ def _unforeseen(error: Exception) -> int:
     """Errors of clients are told by what they are; anything else is ours, and says how to see more."""
     from confluent_kafka import KafkaException
 
-    from moldau.client.errors import ClientError, ConnectionLost, SettingError
+    from moldau.client.errors import AuthenticationFailed, ClientError, ConnectionLost, SettingError
     from moldau.types.errors import KafkaError
 
     if os.environ.get(TRACEBACK_VARIABLE):
@@ -131,7 +131,7 @@ def _unforeseen(error: Exception) -> int:
     match error:
         case SettingError():
             return _failed(str(error), WRONG_USAGE)
-        case ConnectionLost():
+        case ConnectionLost() | AuthenticationFailed():
             return _failed(str(error), UNREACHABLE)
         case KafkaException():
             return _failed(str(error.args[0].str()), FAILED)
