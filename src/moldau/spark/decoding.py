@@ -44,6 +44,10 @@ class SplitDecoder:
     def done(self) -> bool:
         return self.position >= self._end
 
+    def skip_to(self, offset: int) -> None:
+        """What lies before this is gone: a batch that still holds some of it is read from here."""
+        self.position = max(self.position, offset)
+
     def decode(self, records: Buffer, aborted: Iterable[tuple[int, int]] = ()) -> Iterator[None]:
         """Takes one answer; stops, each time the columns are full, for the caller to take them."""
         view = memoryview(records)

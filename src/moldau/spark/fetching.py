@@ -66,6 +66,7 @@ def read_split(
                     yield assembler.batch(built.take())
             except CorruptBatchError as error:
                 raise SourceError(f"{split.topic}-{split.partition}: {error}") from error
+            decoder.skip_to(answer.next_offset)
             if built.rows and (built.bytes >= settings.batch_bytes // 2 or not answers.has_more):
                 yield assembler.batch(built.take())
     if built.rows:

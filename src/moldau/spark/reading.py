@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from moldau.spark.schema import checked_schema, record_schema
+from moldau.spark.schema import EVERY_COLUMN, checked_schema, record_schema
 from moldau.spark.task import ReadTask
+from moldau.spark.values.plan import read_plan
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def offered_schema(given: Mapping[str, str]) -> StructType:
-    return record_schema(given)
+    return record_schema(given, read_plan(given).offered(EVERY_COLUMN))
 
 
 def read_task(given: Mapping[str, str], options: ReadOptions, schema: StructType) -> ReadTask:
-    offered = offered_schema({**given, "includeheaders": "true"})
-    columns = tuple(checked_schema(schema, offered).fieldNames())
-    return ReadTask(options.client, options.properties, options.reading, columns)
+    plan = read_plan(given)
+    columns = tuple(checked_schema(schema, plan.offered(EVERY_COLUMN)).fieldNames())
+    return ReadTask(options.client, options.properties, options.reading, columns, plan)

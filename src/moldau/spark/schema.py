@@ -33,18 +33,22 @@ COLUMNS: Final[Mapping[str, DataType]] = {
 }
 
 
-def record_schema(options: Mapping[str, str]) -> StructType:
-    """The columns that `columns` and `includeHeaders` ask for, before values are decoded."""
+EVERY_COLUMN: Final = StructType([StructField(name, kind) for name, kind in COLUMNS.items()])
+
+
+def record_schema(options: Mapping[str, str], offered: StructType = EVERY_COLUMN) -> StructType:
+    """The columns that `columns` and `includeHeaders` ask for, of those that there are."""
+    by_name = {field.name: field for field in offered}
     wanted = read_names(options, "columns")
     with_headers = read_flag(options, "includeHeaders", False)
     if wanted is None:
-        wanted = tuple(name for name in COLUMNS if name != HEADERS or with_headers)
+        wanted = tuple(name for name in by_name if name != HEADERS or with_headers)
     elif with_headers and HEADERS not in wanted:
         wanted = (*wanted, HEADERS)
     for name in wanted:
-        if name not in COLUMNS:
-            raise OptionError("columns", f"there is no column {name!r}{did_you_mean(name, list(COLUMNS))}")
-    return StructType([StructField(name, COLUMNS[name]) for name in wanted])
+        if name not in by_name:
+            raise OptionError("columns", f"there is no column {name!r}{did_you_mean(name, list(by_name))}")
+    return StructType([by_name[name] for name in wanted])
 
 
 def checked_schema(given: StructType, offered: StructType) -> StructType:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from moldau.client.settings import ClientSettings
 from moldau.spark.read_settings import ReadSettings
 from moldau.spark.split import Split
+from moldau.spark.values.plan import AS_BYTES, ValuePlan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,6 +21,7 @@ class ReadTask:
     properties: Mapping[str, str]
     settings: ReadSettings
     columns: tuple[str, ...]
+    values: ValuePlan = AS_BYTES
 
     def read(self, split: Split | None) -> Iterator[pa.RecordBatch]:
         """No split at all is what Spark asks for when a read has no partitions."""
@@ -27,4 +29,10 @@ class ReadTask:
             return iter(())
         from moldau.spark.fetching import read_split
 
-        return read_split(split, self.client, self.settings, self.columns, self.properties)
+        if not self.values.typed:
+            return read_split(split, self.client, self.settings, self.columns, self.properties)
+        from moldau.spark.values.decoding import decode_batches
+
+        needed = self.values.needed(self.columns)
+        batches = read_split(split, self.client, self.settings, needed, self.properties)
+        return decode_batches(batches, self.values, self.columns, f"{split.topic}-{split.partition}")

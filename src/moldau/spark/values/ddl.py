@@ -1,6 +1,6 @@
 """A schema as text, without a JVM: Spark's DDL (`id BIGINT, tags ARRAY<STRING>`) and its JSON form.
 
-    schema   field {"," field} | "STRUCT<" … ">" | JSON object
+    schema   field {"," field} | type | JSON
     field    name [":"] type ["NOT NULL"] ["COMMENT" 'text']        in a struct and at the top alike
     name     letters, digits, underscores, or anything between backticks (`` stands for one)
     type     a word, perhaps with numbers: DECIMAL(10, 2), VARCHAR(20); ARRAY<type>; MAP<type, type>; STRUCT<fields>
@@ -10,10 +10,10 @@ PySpark's own `fromDDL` asks a running session; planners and executors have none
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Final
 
+from pyspark.errors import PySparkException
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -33,6 +33,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    _parse_datatype_json_string,
 )
 
 PLAIN: Final[dict[str, type[DataType]]] = {
@@ -58,25 +59,33 @@ class SchemaError(ValueError):
     """A schema that cannot be read; the message says where."""
 
 
-def parse_schema(text: str) -> StructType:
+def parse_type(text: str) -> DataType:
+    """Fields, which make a struct, or one type alone."""
     stripped = text.strip()
-    if stripped.startswith("{"):
+    if stripped.startswith(("{", '"')):
         return parse_json(stripped)
+    if is_one_type(stripped):
+        return Parser(stripped).type()
     parser = Parser(stripped)
-    first = parser.peek()
-    if first.lower() == "struct" and parser.peek(1) == "<":
-        found = parser.type()
-    else:
-        found = parser.fields("")
+    found = parser.fields("")
     parser.end()
-    assert isinstance(found, StructType)
     return found
 
 
-def parse_json(text: str) -> StructType:
+def is_one_type(text: str) -> bool:
     try:
-        return StructType.fromJson(json.loads(text))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        parser = Parser(text)
+        parser.type()
+        parser.end()
+    except SchemaError:
+        return False
+    return True
+
+
+def parse_json(text: str) -> DataType:
+    try:
+        return _parse_datatype_json_string(text)
+    except (ValueError, KeyError, TypeError, AttributeError, PySparkException) as error:
         raise SchemaError(f"this is not the JSON of a Spark schema: {error}") from None
 
 

@@ -1,0 +1,172 @@
+"""The reverse: typed keys and values of batches that are written become bytes.
+
+    string  text as UTF-8; numbers, booleans, dates and times as Spark writes them as text
+    json    one object per row; null fields are left out; times as ISO 8601 in UTC, BINARY as base64, DECIMAL as a
+            number, NaN and infinities as text
+    avro    one value per row with the schema that was given, or one made from the column's type; with a registry behind
+            the zero byte and the schema's id
+
+A null stays null: it is what deletes a key from a compacted topic.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+from struct import Struct
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from moldau.spark.errors import SourceError
+from moldau.spark.values.avro_types import avro_schema, parse_avro
+from moldau.spark.values.plan import Side, ValuePlan
+
+PREFIX: Final = Struct(">bi")
+MAGIC: Final = 0
+Written = Callable[[Any], bytes]
+Text = Callable[[Any], str]
+
+
+class EncodingFailed(SourceError):
+    """A row cannot be written in the format that was asked for."""
+
+
+def encode_batch(batch: pa.RecordBatch, plan: ValuePlan) -> pa.RecordBatch:
+    """The same batch with bytes for the key and the value where the plan types them."""
+    for side in plan.sides:
+        place = batch.schema.get_field_index(side.name)
+        if place >= 0:
+            column = encoded(batch.column(place), side, plan)
+            batch = batch.set_column(place, pa.field(side.name, pa.binary()), column)
+    return batch
+
+
+def encoded(column: pa.Array, side: Side, plan: ValuePlan) -> pa.Array:
+    if side.format == "string":
+        if isinstance(column.type, pa.StructType | pa.ListType | pa.MapType):
+            raise EncodingFailed(f"{side.name}.format=string cannot write {column.type}; json can")
+        return column.cast(pa.string()).cast(pa.binary())
+    kind = from_arrow_type(column.type)
+    write = json_writer(kind) if side.format == "json" else avro_writer(kind, side, plan)
+    rows = []
+    for value in column.to_pylist(maps_as_pydicts="strict"):
+        try:
+            rows.append(None if value is None else write(value))
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise EncodingFailed(f"a {side.name} cannot be written as {side.format}: {error}") from error
+    return pa.array(rows, pa.binary())
+
+
+# -- JSON ----------------------------------------------------------------------------------------------------------
+
+
+def json_writer(kind: DataType) -> Written:
+    text = json_text(kind)
+    return lambda value: text(value).encode()
+
+
+def json_text(kind: DataType) -> Text:
+    if isinstance(kind, StructType):
+        return struct_text(kind)
+    if isinstance(kind, ArrayType):
+        return list_text(json_text(kind.elementType))
+    if isinstance(kind, MapType):
+        return map_text(json_text(kind.valueType))
+    for kinds, text in PLAIN_TEXTS:
+        if isinstance(kind, kinds):
+            return text
+    raise EncodingFailed(f"{kind.simpleString()} cannot be written as json")
+
+
+def struct_text(kind: StructType) -> Text:
+    fields = [(field.name, json.dumps(field.name, ensure_ascii=False), json_text(field.dataType)) for field in kind]
+
+    def text(value: dict[str, Any]) -> str:
+        parts = [f"{label}:{inner(value[name])}" for name, label, inner in fields if value[name] is not None]
+        return "{" + ",".join(parts) + "}"
+
+    return text
+
+
+def list_text(inner: Text) -> Text:
+    return lambda value: "[" + ",".join("null" if each is None else inner(each) for each in value) + "]"
+
+
+def map_text(inner: Text) -> Text:
+    def text(value: dict[Any, Any]) -> str:
+        parts = [f"{quoted(str(name))}:{'null' if each is None else inner(each)}" for name, each in value.items()]
+        return "{" + ",".join(parts) + "}"
+
+    return text
+
+
+def quoted(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def number_text(value: float) -> str:
+    if math.isfinite(value):
+        return repr(value)
+    return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+
+
+def time_text(value: datetime) -> str:
+    return f'"{value.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"'
+
+
+PLAIN_TEXTS: Final[tuple[tuple[tuple[type[DataType], ...], Text], ...]] = (
+    ((BooleanType,), lambda value: "true" if value else "false"),
+    ((IntegralType,), str),
+    ((FloatType, DoubleType), number_text),
+    ((DecimalType,), lambda value: format(value, "f")),
+    ((StringType,), quoted),
+    ((BinaryType,), lambda value: f'"{base64.b64encode(value).decode()}"'),
+    ((TimestampType,), time_text),
+    ((TimestampNTZType, DateType), lambda value: f'"{value.isoformat()}"'),
+)
+
+
+# -- Avro ----------------------------------------------------------------------------------------------------------
+
+
+def avro_writer(kind: DataType, side: Side, plan: ValuePlan) -> Written:
+    import fastavro
+
+    schema = avro_schema(kind, side.name, may_be_null=False) if side.avro is None else parse_avro(side.avro)
+    parsed = fastavro.parse_schema(schema)
+    prefix = b""
+    if plan.registry is not None:
+        if side.subject is None:
+            raise EncodingFailed(f"{side.name}.subject is missing: without the option topic it is not clear")
+        schema_id = plan.registry.id_of(side.subject, json.dumps(schema), register=plan.register)
+        prefix = PREFIX.pack(MAGIC, schema_id)
+
+    def write(value: Any) -> bytes:
+        stream = io.BytesIO()
+        stream.write(prefix)
+        fastavro.schemaless_writer(stream, parsed, value, strict=True)
+        return stream.getvalue()
+
+    return write

@@ -1,0 +1,203 @@
+"""What the options say about keys and values, settled in the planner; a value that travels to the executors.
+
+Reading, a typed side takes the place of its column: `value` becomes a struct (or text, or whatever the schema is), or
+with `flatten` its fields become columns. PERMISSIVE adds `_corrupt_key`, `_corrupt_value` (the bytes that did not
+decode) and `_error` (why), for the sides that are typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructField, StructType
+
+from moldau.spark.option_table import OptionError, read_choice, read_flag
+from moldau.spark.values.avro_types import parse_avro, spark_type
+from moldau.spark.values.ddl import SchemaError, parse_type
+from moldau.spark.values.options import FORMATS, MODES, PERMISSIVE
+from moldau.spark.values.registry import Registry, RegistryError
+
+KEY: Final = "key"
+VALUE: Final = "value"
+ERROR: Final = "_error"
+OFFSET: Final = "offset"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The key or the value."""
+
+    name: str
+    format: str = "raw"
+    kind: DataType | None = None
+    """Spark's type of what is decoded; None for raw, and when writing."""
+    avro: str | None = None
+    subject: str | None = None
+
+    @property
+    def typed(self) -> bool:
+        return self.format != "raw"
+
+    @property
+    def corrupt(self) -> str:
+        return f"_corrupt_{self.name}"
+
+    def fields(self, flatten: bool) -> list[StructField]:
+        assert self.kind is not None
+        if flatten and isinstance(self.kind, StructType):
+            return list(self.kind.fields)
+        return [StructField(self.name, self.kind)]
+
+
+@dataclass(frozen=True, slots=True)
+class ValuePlan:
+    key: Side = Side(KEY)
+    value: Side = Side(VALUE)
+    mode: str = PERMISSIVE
+    flatten: bool = False
+    registry: Registry | None = None
+    register: bool = True
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        return tuple(side for side in (self.key, self.value) if side.typed)
+
+    @property
+    def typed(self) -> bool:
+        return bool(self.sides)
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def offered(self, base: StructType) -> StructType:
+        """The columns of a source whose records have these columns."""
+        sides = {side.name: side for side in self.sides}
+        found: list[StructField] = []
+        for field in base:
+            found += sides[field.name].fields(self.flatten) if field.name in sides else [field]
+        names = [field.name for field in found]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise OptionError("flatten", f"there would be two columns {doubled[0]!r}; leave it out, and use value.*")
+        return StructType(found + self._error_fields({field.name for field in base}))
+
+    def _error_fields(self, base: set[str]) -> list[StructField]:
+        sides = [side for side in self.sides if side.name in base]
+        if self.mode != PERMISSIVE or not sides:
+            return []
+        return [*(StructField(side.corrupt, BinaryType()) for side in sides), StructField(ERROR, StringType())]
+
+    def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The columns of the record that these columns are made of; the offset too, to say where a row is."""
+        needed: dict[str, None] = {}
+        for column in columns:
+            sides = [side for side in self.sides if column in self._made_of(side)]
+            needed |= dict.fromkeys([side.name for side in sides] or [column])
+        if self.typed:
+            needed.setdefault(OFFSET)
+        return tuple(needed)
+
+    def _made_of(self, side: Side) -> set[str]:
+        return {side.corrupt, ERROR, *(field.name for field in side.fields(self.flatten))}
+
+
+AS_BYTES: Final = ValuePlan()
+
+
+def read_plan(options: Mapping[str, str]) -> ValuePlan:
+    """Asks the registry for the schema where none is given."""
+    options = {name.lower(): text for name, text in options.items()}
+    registry = read_registry(options)
+    return ValuePlan(
+        key=read_side(KEY, options, registry),
+        value=read_side(VALUE, options, registry),
+        mode=read_choice(options, "mode", MODES, PERMISSIVE),
+        flatten=read_flag(options, "flatten", False),
+        registry=registry,
+    )
+
+
+def write_plan(options: Mapping[str, str]) -> ValuePlan:
+    """When writing, what the columns hold says the type; a schema is needed only to have another one."""
+    options = {name.lower(): text for name, text in options.items()}
+    registry = read_registry(options)
+    sides = []
+    for name in (KEY, VALUE):
+        form = read_choice(options, f"{name}.format", FORMATS, "raw")
+        schema = options.get(f"{name}.schema")
+        if schema is not None and form == "avro":
+            checked(f"{name}.schema", lambda schema=schema: spark_type(parse_avro(schema)))
+        sides.append(Side(name, form, avro=schema if form == "avro" else None, subject=subject_of(name, options)))
+    register = read_flag(options, "auto.register.schemas", True)
+    return ValuePlan(key=sides[0], value=sides[1], registry=registry, register=register)
+
+
+def read_registry(options: Mapping[str, str]) -> Registry | None:
+    text = options.get("schema.registry.url")
+    if text is None:
+        return None
+    urls = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
+        raise OptionError("schema.registry.url", f"{text!r} is no address such as http://registry:8081")
+    return Registry(urls, options.get("schema.registry.basic.auth.user.info", ""))
+
+
+def read_side(name: str, options: Mapping[str, str], registry: Registry | None) -> Side:
+    form = read_choice(options, f"{name}.format", FORMATS, "raw")
+    schema = options.get(f"{name}.schema")
+    if form in ("raw", "string"):
+        if schema is not None:
+            raise OptionError(f"{name}.schema", f"has no meaning with {name}.format={form}")
+        return Side(name, form, StringType() if form == "string" else None)
+    if form == "json":
+        if schema is None:
+            raise OptionError(
+                f"{name}.schema", f"is missing: {name}.format=json needs it, such as 'id BIGINT, at DATE'"
+            )
+        return Side(name, form, nullable(checked(f"{name}.schema", lambda: parse_type(schema))))
+    subject = subject_of(name, options)
+    if schema is None:
+        schema = schema_from_registry(name, subject, registry)
+    text = schema
+    return Side(name, form, checked(f"{name}.schema", lambda: spark_type(parse_avro(text))), text, subject)
+
+
+def schema_from_registry(name: str, subject: str | None, registry: Registry | None) -> str:
+    if registry is None:
+        raise OptionError(f"{name}.schema", f"is missing: {name}.format=avro needs it, or schema.registry.url")
+    if subject is None:
+        raise OptionError(
+            f"{name}.subject", "is missing: with more than one topic it is not clear which schema to read"
+        )
+    try:
+        return registry.latest(subject)
+    except RegistryError as error:
+        raise OptionError(f"{name}.subject", str(error)) from None
+
+
+def subject_of(name: str, options: Mapping[str, str]) -> str | None:
+    """The one that is named, or that of the only topic."""
+    topic = options.get("topic") or options.get("subscribe", "")
+    if options.get(f"{name}.subject"):
+        return options[f"{name}.subject"]
+    return f"{topic.strip()}-{name}" if topic.strip() and "," not in topic else None
+
+
+def checked(option: str, read: object) -> DataType:
+    assert callable(read)
+    try:
+        found = read()
+    except (SchemaError, KeyError, TypeError) as error:
+        raise OptionError(option, str(error)) from None
+    assert isinstance(found, DataType)
+    return found
+
+
+def nullable(kind: DataType) -> DataType:
+    """A record may lack any field, whatever the schema says."""
+    if isinstance(kind, StructType):
+        return StructType([StructField(field.name, nullable(field.dataType)) for field in kind])
+    if isinstance(kind, ArrayType):
+        return ArrayType(nullable(kind.elementType))
+    return MapType(nullable(kind.keyType), nullable(kind.valueType)) if isinstance(kind, MapType) else kind
