@@ -191,10 +191,12 @@ def named(options: Options, option: str, what: str, known: Sequence[str]) -> lis
 def validate_regex(text: str) -> None:
     import re2
 
+    options = re2.Options()
+    options.log_errors = False
     try:
-        re2.compile(text)
+        re2.compile(text, options)
     except re2.error as error:
-        problem = str(error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0])
+        problem = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error.args[0])
         print(f"The regular expression `{text}` is invalid: {problem}.")
     else:
         print(f"The regular expression `{text}` is valid.")

@@ -48,6 +48,8 @@ def is_failure(error: BaseException) -> bool:
 
 def message_of(error: BaseException) -> str:
     """One line for any error that `is_failure` knows."""
+    if isinstance(error, ToolError):
+        return str(error)
     code, text = code_and_message(error)
     if code is not None and code > -100:
         return java_message(code, text)

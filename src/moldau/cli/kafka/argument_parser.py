@@ -1,0 +1,72 @@
+"""The parser of Kafka's measuring and testing tools (argparse4j), whose errors read differently from the others'."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from moldau.cli.kafka.options import VersionAsked
+
+TYPES = {"int": "Integer", "long": "Long", "float": "Double", "double": "Double", "short": "Short"}
+
+
+class ArgumentsRefused(Exception):
+    """Usage and error were printed; the tool ends with 1."""
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    def __init__(self, prog: str, description: str = "", **more: Any) -> None:
+        super().__init__(
+            prog=prog, description=description, formatter_class=argparse.RawDescriptionHelpFormatter, **more
+        )
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        name = self.prog.split()[0]
+        print(f"{name}: error: {java_words(message)}", file=sys.stderr)
+        raise ArgumentsRefused
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """After `--help`, which Kafka's tools answer with 1 as well."""
+        raise ArgumentsRefused
+
+    def read(self, arguments: Sequence[str]) -> argparse.Namespace:
+        if "--version" in arguments or "-v" in arguments:
+            raise VersionAsked
+        return self.parse_args(list(arguments))
+
+
+def java_words(message: str) -> str:
+    required = re.fullmatch(r"the following arguments are required: (.*)", message)
+    if required:
+        first = required[1].split(", ")[0]
+        return f"argument {first} is required" if first.startswith("-") else "too few arguments"
+    group = re.fullmatch(r"one of the arguments (.*) is required", message)
+    if group:
+        return f"one of the arguments {group[1]} is required"
+    kind = re.fullmatch(r"argument (\S+): invalid (\w+) value: '(.*)'", message)
+    if kind:
+        name = TYPES.get(kind[2], kind[2])
+        return f"argument {kind[1]}: could not convert '{kind[3]}' to {name} (For input string: \"{kind[3]}\")"
+    choice = re.fullmatch(r"argument [A-Z]+: (invalid choice: .*)", message)
+    if choice:
+        return choice[1]
+    unknown = re.fullmatch(r"unrecognized arguments: (\S+).*", message)
+    if unknown:
+        return f"unrecognized arguments: '{unknown[1]}'"
+    return message
+
+
+def long(text: str) -> int:
+    return int(text)
+
+
+def double(text: str) -> float:
+    return float(text)
+
+
+def short(text: str) -> int:
+    return int(text)
