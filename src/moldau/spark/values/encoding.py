@@ -40,7 +40,7 @@ from pyspark.sql.types import (
 )
 
 from moldau.spark.errors import SourceError
-from moldau.spark.values.avro_types import avro_schema, parse_avro
+from moldau.spark.values.avro_types import avro_schema, parse_avro, spark_type
 from moldau.spark.values.plan import Side, ValuePlan
 
 PREFIX: Final = Struct(">bi")
@@ -74,8 +74,9 @@ def encoded(column: pa.Array, side: Side, plan: ValuePlan) -> pa.Array:
     for value in column.to_pylist(maps_as_pydicts="strict"):
         try:
             rows.append(None if value is None else write(value))
-        except (ValueError, TypeError, KeyError, OverflowError) as error:
-            raise EncodingFailed(f"a {side.name} cannot be written as {side.format}: {error}") from error
+        except Exception as error:  # what does not fit makes fastavro fail in many ways
+            problem = " ".join(str(error).split())
+            raise EncodingFailed(f"a {side.name} cannot be written as {side.format}: {problem}") from error
     return pa.array(rows, pa.binary())
 
 
@@ -153,6 +154,7 @@ PLAIN_TEXTS: Final[tuple[tuple[tuple[type[DataType], ...], Text], ...]] = (
 
 def avro_writer(kind: DataType, side: Side, plan: ValuePlan) -> Written:
     import fastavro
+    from fastavro.validation import validate
 
     schema = avro_schema(kind, side.name, may_be_null=False) if side.avro is None else parse_avro(side.avro)
     parsed = fastavro.parse_schema(schema)
@@ -163,7 +165,12 @@ def avro_writer(kind: DataType, side: Side, plan: ValuePlan) -> Written:
         schema_id = plan.registry.id_of(side.subject, json.dumps(schema), register=plan.register)
         prefix = PREFIX.pack(MAGIC, schema_id)
 
+    # fastavro writes what does not fit, such as a long as an int, without a word: it has to be asked before.
+    is_other = side.avro is not None and spark_type(schema).simpleString() != kind.simpleString()
+
     def write(value: Any) -> bytes:
+        if is_other:
+            validate(value, parsed, raise_errors=True)
         stream = io.BytesIO()
         stream.write(prefix)
         fastavro.schemaless_writer(stream, parsed, value, strict=True)

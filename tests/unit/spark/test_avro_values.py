@@ -1,0 +1,167 @@
+"""Avro: types, damaged values, the registry's wire format and schemas that changed."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+from decimal import Decimal
+from struct import pack
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import StructType
+
+from moldau.spark.option_table import OptionError
+from moldau.spark.values.decoding import BatchDecoder, MalformedRecord
+from moldau.spark.values.encoding import EncodingFailed, encode_batch
+from moldau.spark.values.plan import ValuePlan, read_plan, write_plan
+from moldau.spark.values.raw_types import arrow_type
+from moldau.spark.values.registry import RegistryError
+from tests.support.schema_registry import SchemaRegistry
+
+EVENT = {
+    "type": "record", "name": "Event", "namespace": "shop",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["BUY", "SELL"]}},
+        {"name": "other", "type": ["null", "Kind"], "default": None},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 8, "scale": 2}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "tags", "type": {"type": "map", "values": "string"}},
+        {"name": "lines", "type": {"type": "array", "items": {
+            "type": "record", "name": "Line", "fields": [{"name": "n", "type": ["int", "null"]}]}}},
+        {"name": "hash", "type": {"type": "fixed", "name": "Hash", "size": 2}},
+        {"name": "time", "type": {"type": "int", "logicalType": "time-millis"}},
+    ],
+}  # fmt: skip
+ROW = {
+    "id": 7, "kind": "BUY", "other": "SELL", "price": Decimal("12.50"),
+    "at": datetime.datetime(2024, 5, 6, 7, 8, 9, 123000, tzinfo=datetime.UTC), "day": datetime.date(2024, 5, 6),
+    "tags": {"a": "b"}, "lines": [{"n": 1}, {"n": None}], "hash": b"xy", "time": 5,
+}  # fmt: skip
+
+
+def written(schema: Any, value: Any) -> bytes:
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+    return stream.getvalue()
+
+
+def batch_of(*values: bytes | None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pa.array(values, pa.binary()), pa.array(range(len(values)), pa.int64())], names=["value", "offset"]
+    )
+
+
+def decoded(plan: ValuePlan, *values: bytes | None) -> list[dict[str, Any]]:
+    names = ["value", "_corrupt_value", "_error"] if plan.mode == "PERMISSIVE" else ["value"]
+    found = BatchDecoder(plan, names, "shop-0").decode(batch_of(*values))
+    assert plan.value.kind is not None
+    assert found.schema.field("value").type == arrow_type(plan.value.kind)
+    rows: list[dict[str, Any]] = found.to_pylist(maps_as_pydicts="strict")
+    return rows
+
+
+def test_every_type() -> None:
+    plan = read_plan({"value.format": "avro", "value.schema": json.dumps(EVENT)})
+    assert isinstance(plan.value.kind, StructType)
+    assert plan.value.kind.simpleString() == (
+        "struct<id:bigint,kind:string,other:string,price:decimal(8,2),at:timestamp,day:date,tags:map<string,string>,"
+        "lines:array<struct<n:int>>,hash:binary,time:int>"
+    )
+    data = written(EVENT, ROW | {"time": datetime.time(0, 0, 0, 5000)})
+    (row, empty) = decoded(plan, data, None)
+    assert row["value"] == ROW
+    assert empty == {"value": None, "_corrupt_value": None, "_error": None}
+
+
+def test_damage_follows_the_mode() -> None:
+    options = {"value.format": "avro", "value.schema": '{"type": "array", "items": "long"}'}
+    good = written({"type": "array", "items": "long"}, [1, 2])
+    damaged = [good + b"x", b"", b"\x80\x80\x80\x80", good[:2]]
+    rows = decoded(read_plan(options), good, *damaged)
+    assert [row["value"] for row in rows] == [[1, 2], None, None, None, None]
+    assert [row["_corrupt_value"] for row in rows] == [None, *damaged]
+    assert rows[1]["_error"] == "value: ValueError: 1 bytes follow the value"
+    assert all(row["_error"] for row in rows[1:])
+    assert decoded(read_plan(options | {"mode": "DROPMALFORMED"}), good, *damaged, good) == [{"value": [1, 2]}] * 2
+    with pytest.raises(MalformedRecord, match=r"shop-0, offset 1: the value b.* does not decode as avro: .*FAILFAST"):
+        decoded(read_plan(options | {"mode": "FAILFAST"}), good, *damaged)
+
+
+def test_the_registry_knows_the_writers_schema() -> None:
+    old = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}, {"name": "gone", "type": "string"}]}
+    new = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": ["null", "string"], "default": None}],
+    }
+    with SchemaRegistry() as registry:
+        first = registry.add("users-value", json.dumps(old))
+        second = registry.add("users-value", json.dumps(new))
+        plan = read_plan({"value.format": "avro", "schema.registry.url": registry.url, "subscribe": "users"})
+        values = [
+            pack(">bi", 0, first) + written(old, {"a": 1, "gone": "x"}),
+            pack(">bi", 0, second) + written(new, {"a": 2, "b": "y"}),
+            pack(">bi", 1, first),
+            b"\0",
+        ]
+        rows = decoded(plan, *values, values[0])
+        assert [row["value"] for row in rows] == [
+            {"a": 1, "b": None},
+            {"a": 2, "b": "y"},
+            None,
+            None,
+            {"a": 1, "b": None},
+        ]
+        assert "begins with 1" in rows[2]["_error"]
+        assert "too few for a schema id" in rows[3]["_error"]
+        decoded(plan, *values)
+        assert sum("/schemas/ids/" in request for request in registry.requests) == 2, "an id is asked for once"
+        with pytest.raises(RegistryError, match="404 Schema not found"):
+            decoded(plan, pack(">bi", 0, 99))
+
+
+def test_registries_that_do_not_help() -> None:
+    with SchemaRegistry() as registry:
+        registry.add("p-value", "syntax", schemaType="PROTOBUF")
+        registry.add("r-value", '"int"', references=[{"name": "x"}])
+        options = {"value.format": "avro", "schema.registry.url": registry.url}
+        for subject, problem in (("p", "PROTOBUF, not AVRO"), ("r", "refers to other schemas"), ("none", "404")):
+            with pytest.raises(OptionError, match=problem):
+                read_plan(options | {"subscribe": subject})
+        url = registry.url
+    with pytest.raises(OptionError, match=f"schema registry {url}"):
+        read_plan({"value.format": "avro", "schema.registry.url": url, "subscribe": "p"})
+
+
+def test_writing_registers_the_schema() -> None:
+    rows = pa.array([{"id": 1, "name": "x"}, None], pa.struct([("id", pa.int64()), ("name", pa.string())]))
+    batch = pa.RecordBatch.from_arrays([rows, pa.array([b"k", b"k"])], names=["value", "key"])
+    with SchemaRegistry() as registry:
+        options = {
+            "value.format": "avro",
+            "schema.registry.url": f"http://127.0.0.1:1,{registry.url}",
+            "schema.registry.basic.auth.user.info": "me:secret",
+            "topic": "users",
+        }
+        with pytest.raises(RegistryError, match="404"):
+            encode_batch(batch, write_plan(options | {"auto.register.schemas": "false"}))
+        values = encode_batch(batch, write_plan(options)).column("value").to_pylist()
+        assert list(registry.subjects) == ["users-value"]
+        assert "Basic bWU6c2VjcmV0" in registry.requests[-1]
+        plan = read_plan({key: text for key, text in options.items() if key != "topic"} | {"subscribe": "users"})
+        assert [row["value"] for row in decoded(plan, *values)] == [{"id": 1, "name": "x"}, None]
+        again = encode_batch(batch, write_plan(options | {"auto.register.schemas": "false"})).column("value")
+        assert again.to_pylist() == values
+
+
+def test_a_row_that_does_not_fit_the_schema() -> None:
+    schema = '{"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}'
+    batch = pa.RecordBatch.from_arrays([pa.array([{"id": 2**40}])], names=["value"])
+    with pytest.raises(EncodingFailed, match="a value cannot be written as avro"):
+        encode_batch(batch, write_plan({"value.format": "avro", "value.schema": schema}))
