@@ -93,6 +93,18 @@ def read_value(value: bytes | None) -> CommittedOffset | None:
 
 
 def commit_record(group: str, topic: str, partition: int, offset: CommittedOffset) -> StateRecord:
+    if not offset.metadata and offset.expire_timestamp == NO_TIMESTAMP and offset.topic_id.int:
+        raw = _COMMON.pack(
+            VALUE_VERSION,
+            offset.offset,
+            offset.leader_epoch,
+            _NO_METADATA,
+            offset.commit_timestamp,
+            _ONE_TAG,
+            _TOPIC_ID_TAG,
+            _ID_BYTES,
+        )
+        return StateRecord(_key_head(group, topic) + _PARTITION.pack(partition), raw + offset.topic_id.bytes)
     value = OffsetCommitValue(
         offset=offset.offset,
         leader_epoch=offset.leader_epoch,
@@ -107,5 +119,11 @@ def commit_record(group: str, topic: str, partition: int, offset: CommittedOffse
 
 
 def offset_tombstone(group: str, topic: str, partition: int) -> StateRecord:
-    key = OffsetCommitKey(group=group, topic=topic, partition=partition)
-    return encode_record(RecordKind.OFFSET_COMMIT, key, None)
+    return StateRecord(_key_head(group, topic) + _PARTITION.pack(partition), None)
+
+
+@lru_cache(1000)
+def _key_head(group: str, topic: str) -> bytes:
+    """A key up to the partition: a commit has many of the same topic."""
+    key = OffsetCommitKey(group=group, topic=topic, partition=0)
+    return encode_record(RecordKind.OFFSET_COMMIT, key, None).key[: -_PARTITION.size]

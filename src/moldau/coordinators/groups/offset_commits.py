@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -139,26 +139,23 @@ class OffsetCommits:
 
     # --- reading ---
 
+    def committed(self, fetch: OffsetFetch) -> list[WantedTopic]:
+        """What the group has committed: to be fetched by name, a part at a time."""
+        self._check(fetch)
+        topics = self._tables.offsets.committed.get(fetch.group_id, {})
+        return [WantedTopic(topic, ZERO_TOPIC_ID, list(partitions)) for topic, partitions in topics.items()]
+
     def fetch(self, fetch: OffsetFetch) -> list[FetchedTopic]:
+        self._check(fetch)
+        return [
+            FetchedTopic(wanted.topic, [self._fetch_one(fetch, wanted, index) for index in wanted.partitions])
+            for wanted in (self.committed(fetch) if fetch.topics is None else fetch.topics)
+        ]
+
+    def _check(self, fetch: OffsetFetch) -> None:
         group = self._tables.groups.get(fetch.group_id)
         if group is not None:
             group.check_fetch(fetch.member_id, fetch.member_epoch)
-        if fetch.topics is None:
-            return self._fetch_all(fetch)
-        return [
-            FetchedTopic(wanted.topic, [self._fetch_one(fetch, wanted, index) for index in wanted.partitions])
-            for wanted in fetch.topics
-        ]
-
-    def _fetch_all(self, fetch: OffsetFetch) -> list[FetchedTopic]:
-        topics: dict[str, Iterable[int]] = dict(self._tables.offsets.committed.get(fetch.group_id, {}))
-        return [
-            FetchedTopic(
-                topic,
-                [self._fetch_one(fetch, WantedTopic(topic, ZERO_TOPIC_ID, ()), index) for index in partitions],
-            )
-            for topic, partitions in topics.items()
-        ]
 
     def _fetch_one(self, fetch: OffsetFetch, wanted: WantedTopic, index: int) -> FetchedOffset:
         offsets = self._tables.offsets

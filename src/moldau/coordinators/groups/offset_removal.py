@@ -12,8 +12,8 @@ from moldau.coordinators.machine import StateRecord, Write
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_TIMESTAMP, TopicPartition
 
-#: So many offsets are looked at in one turn of the loop: some milliseconds.
-OFFSETS_PER_LOOK = 2000
+#: So many offsets are looked at in one turn of the loop: a few milliseconds.
+OFFSETS_PER_LOOK = 256
 #: A time that has passed: in the next turn of the loop.
 SOON = 0.0
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from moldau.coordinators.deferred import Deferred
+from moldau.storage.turns import Work, pauses, run
 from moldau.types.errors import KafkaError
 
 T = TypeVar("T")
 R = TypeVar("R")
 S = TypeVar("S")
+
+PARTS_PER_TURN = 4
 
 
 async def answer_of(deferred: Deferred[T]) -> T:
@@ -59,6 +62,22 @@ def gather(parts: Sequence[R | Awaitable[R]], pack: Callable[[list[R]], S]) -> S
     """One answer of several parts, each as `respond` gives it."""
     known = [part for part in parts if not isinstance(part, Awaitable)]
     return pack(known) if len(known) == len(parts) else _gather_later(parts, pack)
+
+
+async def gather_in_turns(parts: Iterable[R | Awaitable[R]], pack: Callable[[list[R]], S]) -> S:
+    """`gather` of many parts, each of which is only made when its turn comes."""
+    begun = await run(_collected(parts))
+    return pack([await part if isinstance(part, Awaitable) else part for part in begun])
+
+
+def _collected(parts: Iterable[T]) -> Work[list[T]]:
+    paused = pauses(PARTS_PER_TURN)
+    found = []
+    for part in parts:
+        found.append(part)
+        if next(paused):
+            yield
+    return found
 
 
 async def _gather_later(parts: Sequence[R | Awaitable[R]], pack: Callable[[list[R]], S]) -> S:

@@ -13,6 +13,7 @@ from moldau.metadata.image_changes import ImageDelta
 from moldau.server.appends import AppendQueue, RunBlocking
 from moldau.server.coordination.service import CoordinatorService
 from moldau.server.partition_table import PartitionTable
+from moldau.storage.turns import Work
 
 OFFSETS_TOPIC = "__consumer_offsets"
 GROUP_VERSION = "group.version"
@@ -41,12 +42,14 @@ def group_service(
     return CoordinatorService(OFFSETS_TOPIC, new_machine, timers, partitions, appends, run_blocking, monotonic, wall_ms)
 
 
-def forget_deleted_topics(groups: CoordinatorService[GroupMachine], delta: ImageDelta) -> None:
+def forget_deleted_topics(groups: CoordinatorService[GroupMachine], delta: ImageDelta) -> Work[None]:
     """Offsets of topics that are gone go, too."""
     topics = {topic.name: topic.id for topic in delta.deleted}
     if not topics:
         return
     for shard in groups.runtime.shards():
-        groups.runtime.write(shard.partition, lambda machine, now: machine.removal.topics_deleted(topics))
+        if not shard.is_over:
+            groups.runtime.write(shard.partition, lambda machine, now: machine.removal.topics_deleted(topics))
+        yield
     for shard in groups.runtime.loading_shards():
         shard.machine.removal.deleted_while_loading.update(topics)

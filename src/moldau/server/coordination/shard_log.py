@@ -14,11 +14,12 @@ from moldau.replication.partition import Partition
 from moldau.server.appends import AppendQueue, RunBlocking
 from moldau.storage.batch_info import BatchInfo, Origin
 from moldau.storage.log import LogSlice
+from moldau.storage.turns import Work, in_turns, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.control import ControlType, decode_control_type
 from moldau.wire.records import LARGEST_BATCH, Batch, Record, build_batch, iter_batches, iter_records
 
-#: Records of one slice are replayed in one turn of the loop: a few milliseconds of work.
+#: Read at once; batches may be larger.
 LOAD_SLICE_BYTES = 128 * 1024
 
 
@@ -87,10 +88,8 @@ async def load_shard(
             data = await read_slice(piece, run_blocking)
             if shard.is_over:
                 return
-            for batch in iter_batches(data):
-                replay_batch(shard, batch, offset)
+            await in_turns(replay_batches(shard, data, offset))
             offset = piece.next_offset
-            await asyncio.sleep(0)
         if shard.is_over:
             return
     runtime.loaded(shard)
@@ -117,16 +116,27 @@ async def read_slice(piece: LogSlice, run_blocking: RunBlocking) -> bytes:
         piece.file.release()
 
 
-def replay_batch(shard: Shard[Any], batch: Batch, from_offset: int) -> None:
+def replay_batches(shard: Shard[Any], data: bytes, from_offset: int) -> Work[None]:
+    for batch in iter_batches(data):
+        yield from replay_batch(shard, batch, from_offset)
+        yield
+
+
+def replay_batch(shard: Shard[Any], batch: Batch, from_offset: int) -> Work[None]:
     header = batch.header
     producer = ProducerStamp(header.producer_id, header.producer_epoch) if header.is_transactional else None
     if header.is_control:
         replay_control(shard, batch, ProducerStamp(header.producer_id, header.producer_epoch))
         return
     replay, base_offset, base_timestamp = shard.machine.replay, header.base_offset, header.base_timestamp
+    paused = pauses()
     # There may be millions: the fields as the kernel gives them, without a Record around them.
     for offset_delta, timestamp_delta, _, key, value, *_ in decode_records(batch.payload(LARGEST_BATCH), header.count):
         offset = base_offset + offset_delta
+        if next(paused):
+            yield
+            if shard.is_over:
+                return
         if offset >= from_offset and key is not None:
             replay(StateRecord(key, value), RecordContext(offset, base_timestamp + timestamp_delta, producer))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from moldau.coordinators.groups.describe import DEAD
 from moldau.security.authorizer import Operation, Resource, authorized_operations
 from moldau.security.context import RequestContext
-from moldau.server.coordination.futures import gather, respond
+from moldau.server.coordination.futures import gather, gather_in_turns, respond
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.apis import ApiKey
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 NOT_FOUND_IS_AN_ERROR_FROM = 6
+DESCRIBED_AT_ONCE = 4
 
 
 def handle(
     broker: Broker, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
     with_operations = request.include_authorized_operations
-    parts = [describe(broker, context, group_id, with_operations) for group_id in request.groups]
-    return gather(parts, lambda groups: DescribeGroupsResponse(groups=groups))
+    parts = (describe(broker, context, group_id, with_operations) for group_id in request.groups)
+    if len(request.groups) > DESCRIBED_AT_ONCE:
+        return gather_in_turns(parts, lambda groups: DescribeGroupsResponse(groups=groups))
+    return gather(list(parts), lambda groups: DescribeGroupsResponse(groups=groups))
 
 
 def describe(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
-from moldau.server.coordination.futures import gather, respond
+from moldau.server.coordination.futures import gather, gather_in_turns, respond
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.apis import ApiKey
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 CLUSTER = "kafka-cluster"
+LISTED_AT_ONCE = 500
 
 
 def handle(
@@ -37,15 +39,19 @@ def handle(
 
     def pack(shards: list[list[ListedGroup]]) -> ListGroupsResponse:
         sees_all = broker.authorizer.allows(context, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER)
-        groups = [
-            group
-            for shard in shards
-            for group in shard
-            if sees_all or broker.authorizer.allows(context, Operation.DESCRIBE, Resource.GROUP, group.group_id)
-        ]
+        groups = list(chain.from_iterable(shards))
+        if not sees_all:
+            groups = [
+                group
+                for group in groups
+                if broker.authorizer.allows(context, Operation.DESCRIBE, Resource.GROUP, group.group_id)
+            ]
         return ListGroupsResponse(groups=groups)
 
-    return gather([of_shard(shard.partition) for shard in runtime.shards()], pack)
+    shards = runtime.shards()
+    if sum(len(shard.machine.tables.groups) for shard in shards) <= LISTED_AT_ONCE:
+        return gather([of_shard(shard.partition) for shard in shards], pack)
+    return gather_in_turns((of_shard(shard.partition) for shard in shards), pack)
 
 
 def none_here(error: KafkaError) -> list[ListedGroup]:

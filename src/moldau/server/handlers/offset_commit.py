@@ -10,7 +10,9 @@ from moldau.metadata.image import TopicImage
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.coordination.futures import respond
+from moldau.server.coordination.offset_parts import OFFSETS_PER_PART, commit_in_parts
 from moldau.server.registry import Api
+from moldau.storage.turns import Work, at_once, pauses, run
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicId
 from moldau.wire.apis import ApiKey
@@ -44,9 +46,12 @@ class Answers:
     def refuse(self, name: str, topic_id: TopicId, index: int, code: ErrorCode) -> None:
         self._add(self._key(name, topic_id), name, topic_id, index, code)
 
-    def add(self, wanted: Sequence[Wanted], codes: Sequence[ErrorCode]) -> None:
+    def add(self, wanted: Sequence[Wanted], codes: Sequence[ErrorCode]) -> Work[None]:
+        paused = pauses()
         has_refusals = bool(self._topics)
         for (position, offset), code in zip(wanted, codes, strict=True):
+            if next(paused):
+                yield
             key = self._key(offset.topic, offset.topic_id) if has_refusals else position
             self._add(key, offset.topic, offset.topic_id, offset.partition, code)
 
@@ -72,26 +77,20 @@ def handle(
         for topic in request.topics:
             refuse_topic(answers, topic, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return answers.pack()
-    wanted = wanted_offsets(broker, context, request, answers)
+    if sum(len(topic.partitions) for topic in request.topics) > OFFSETS_PER_PART:
+        return commit_many(broker, context, request, answers)
+    wanted = at_once(wanted_offsets(broker, context, request, answers))
     if not wanted:
         return answers.pack()
 
     def pack(codes: Sequence[ErrorCode]) -> OffsetCommitResponse:
-        answers.add(wanted, codes)
+        at_once(answers.add(wanted, codes))
         return answers.pack()
 
     def refuse(error: KafkaError) -> OffsetCommitResponse:
         return pack([error.code] * len(wanted))
 
-    commit = OffsetCommit(
-        request.group_id,
-        request.member_id,
-        request.group_instance_id,
-        request.generation_id_or_member_epoch,
-        context.api_version,
-        [offset for _, offset in wanted],
-        request.retention_time_ms,
-    )
+    commit = as_commit(context, request, [offset for _, offset in wanted])
     return respond(
         lambda: broker.groups.write(request.group_id, lambda machine, now: machine.offsets.commit(commit, now)),
         pack,
@@ -99,10 +98,37 @@ def handle(
     )
 
 
+def as_commit(context: RequestContext, request: OffsetCommitRequest, offsets: Sequence[WantedOffset]) -> OffsetCommit:
+    return OffsetCommit(
+        request.group_id,
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id_or_member_epoch,
+        context.api_version,
+        offsets,
+        request.retention_time_ms,
+    )
+
+
+async def commit_many(
+    broker: Broker, context: RequestContext, request: OffsetCommitRequest, answers: Answers
+) -> OffsetCommitResponse:
+    wanted = await run(wanted_offsets(broker, context, request, answers))
+    codes = await commit_in_parts(
+        broker.groups,
+        request.group_id,
+        [offset for _, offset in wanted],
+        lambda machine, now, part: machine.offsets.commit(as_commit(context, request, part), now),
+    )
+    await run(answers.add(wanted, codes))
+    return answers.pack()
+
+
 def wanted_offsets(
     broker: Broker, context: RequestContext, request: OffsetCommitRequest, answers: Answers
-) -> list[Wanted]:
+) -> Work[list[Wanted]]:
     """What the coordinator shall judge; the rest is refused here."""
+    paused = pauses()
     wanted = []
     for position, topic in enumerate(request.topics):
         image, problem = find_topic(broker, context, topic)
@@ -110,6 +136,8 @@ def wanted_offsets(
             refuse_topic(answers, topic, problem)
             continue
         for partition in topic.partitions:
+            if next(paused):
+                yield
             index = partition.partition_index
             if not 0 <= index < len(image.partitions):
                 answers.refuse(image.name, image.id, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -13,7 +13,9 @@ from moldau.coordinators.groups.offset_commits import FetchedOffset, FetchedTopi
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.coordination.futures import gather, respond
+from moldau.server.coordination.offset_parts import OFFSETS_PER_PART, fetch_in_parts
 from moldau.server.registry import Api
+from moldau.storage.turns import Work, at_once, pauses, run
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_OFFSET, ZERO_TOPIC_ID, TopicId
 from moldau.wire.apis import ApiKey
@@ -51,7 +53,16 @@ def handle(
             for topic in request.topics
         ]
     group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    return gather([offsets_of(broker, context, group, stable)], lambda groups: unbatched(context, group, groups[0]))
+    part = offsets_of(broker, context, group, stable)
+    if isinstance(part, OffsetFetchResponseGroup):
+        return at_once(unbatched(context, group, part))
+    return unbatched_later(context, group, part)
+
+
+async def unbatched_later(
+    context: RequestContext, asked: OffsetFetchRequestGroup, part: Awaitable[OffsetFetchResponseGroup]
+) -> OffsetFetchResponse:
+    return await run(unbatched(context, asked, await part))
 
 
 def offsets_of(
@@ -68,12 +79,22 @@ def offsets_of(
         wanted = wanted_topics(broker, context, group.topics, refused)
     fetch = OffsetFetch(group.group_id, wanted, require_stable, group.member_id, group.member_epoch)
 
-    def pack(topics: Sequence[FetchedTopic]) -> OffsetFetchResponseGroup:
-        found = fetched_topics(broker, context, topics, is_all=wanted is None)
+    def pack(topics: Sequence[FetchedTopic]) -> Work[OffsetFetchResponseGroup]:
+        found = yield from fetched_topics(broker, context, topics, is_all=wanted is None)
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=[*found, *refused])
 
+    async def fetch_many() -> OffsetFetchResponseGroup:
+        try:
+            return await run(pack(await fetch_in_parts(broker.groups, fetch)))
+        except KafkaError as error:
+            return refuse(error)
+
+    if wanted is None or sum(len(topic.partitions) for topic in wanted) > OFFSETS_PER_PART:
+        return fetch_many()
     return respond(
-        lambda: broker.groups.read(group.group_id, lambda machine, now: machine.offsets.fetch(fetch)), pack, refuse
+        lambda: broker.groups.read(group.group_id, lambda machine, now: machine.offsets.fetch(fetch)),
+        lambda topics: at_once(pack(topics)),
+        refuse,
     )
 
 
@@ -103,7 +124,8 @@ def wanted_topics(
 
 def fetched_topics(
     broker: Broker, context: RequestContext, topics: Iterable[FetchedTopic], is_all: bool
-) -> list[OffsetFetchResponseTopics]:
+) -> Work[list[OffsetFetchResponseTopics]]:
+    paused = pauses()
     found = []
     for topic in topics:
         topic_id: TopicId = ZERO_TOPIC_ID
@@ -114,7 +136,11 @@ def fetched_topics(
             topic_id = image.id
         if is_all and not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic.topic):
             continue
-        partitions = [committed(partition) for partition in topic.partitions]
+        partitions = []
+        for partition in topic.partitions:
+            partitions.append(committed(partition))
+            if next(paused):
+                yield
         found.append(OffsetFetchResponseTopics(topic_id=topic_id, name=topic.topic, partitions=partitions))
     return found
 
@@ -135,7 +161,7 @@ def uncommitted(index: int, error: ErrorCode) -> OffsetFetchResponsePartitions:
 
 def unbatched(
     context: RequestContext, asked: OffsetFetchRequestGroup, group: OffsetFetchResponseGroup
-) -> OffsetFetchResponse:
+) -> Work[OffsetFetchResponse]:
     """The answer before version 8. In version 1 the group's error stands at each partition."""
     topics = list(group.topics)
     if group.error_code and context.api_version < GROUP_ERROR_FROM:
@@ -146,22 +172,25 @@ def unbatched(
             )
             for topic in asked.topics or ()
         ]
-    return OffsetFetchResponse(topics=[unbatched_topic(topic) for topic in topics], error_code=group.error_code)
+    paused = pauses()
+    answers = []
+    for topic in topics:
+        partitions = []
+        for partition in topic.partitions:
+            partitions.append(unbatched_partition(partition))
+            if next(paused):
+                yield
+        answers.append(OffsetFetchResponseTopic(name=topic.name, partitions=partitions))
+    return OffsetFetchResponse(topics=answers, error_code=group.error_code)
 
 
-def unbatched_topic(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
-    return OffsetFetchResponseTopic(
-        name=topic.name,
-        partitions=[
-            OffsetFetchResponsePartition(
-                partition_index=partition.partition_index,
-                committed_offset=partition.committed_offset,
-                committed_leader_epoch=partition.committed_leader_epoch,
-                metadata=partition.metadata,
-                error_code=partition.error_code,
-            )
-            for partition in topic.partitions
-        ],
+def unbatched_partition(partition: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        partition_index=partition.partition_index,
+        committed_offset=partition.committed_offset,
+        committed_leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.metadata,
+        error_code=partition.error_code,
     )
 
 

@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from moldau.coordinators.groups.machine import GroupMachine
 from moldau.coordinators.groups.offset_commits import OffsetCommit, WantedOffset
-from moldau.coordinators.machine import ProducerStamp
+from moldau.coordinators.machine import ProducerStamp, Write
 from moldau.coordinators.transactions.machine import ProducerIdentity
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.coordination.futures import answer_of
+from moldau.server.coordination.offset_parts import OFFSETS_PER_PART, commit_in_parts
 from moldau.server.registry import Api
 from moldau.server.verification import ask, question
+from moldau.storage.turns import Work, pauses, run
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -43,15 +45,15 @@ Codes = Mapping[TopicPartition, ErrorCode]
 async def handle(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     refused = refusal(broker, context, request)
     if refused is not None:
-        return whole(request, refused)
-    wanted, codes = sort_out(broker, context, request.topics)
+        return await run(whole(request, refused))
+    wanted, codes = await run(sort_out(broker, context, request.topics))
     if wanted:
         try:
             found: Sequence[ErrorCode] = await commit(broker, context, request, wanted)
         except KafkaError as error:
             found = [as_client_error(error.code, context.api_version)] * len(wanted)
         codes |= {TopicPartition(one.topic, one.partition): code for one, code in zip(wanted, found, strict=True)}
-    return respond(request, codes)
+    return await run(respond(request, codes))
 
 
 def refusal(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> ErrorCode | None:
@@ -65,14 +67,17 @@ def refusal(broker: Broker, context: RequestContext, request: TxnOffsetCommitReq
 
 def sort_out(
     broker: Broker, context: RequestContext, topics: Sequence[TxnOffsetCommitRequestTopic]
-) -> tuple[list[WantedOffset], dict[TopicPartition, ErrorCode]]:
+) -> Work[tuple[list[WantedOffset], dict[TopicPartition, ErrorCode]]]:
     """What the coordinator shall judge, and what is refused here."""
+    paused = pauses()
     wanted: list[WantedOffset] = []
     codes: dict[TopicPartition, ErrorCode] = {}
     for topic in topics:
         image = broker.image.topics.get(topic.name)
         allowed = broker.authorizer.allows(context, Operation.READ, Resource.TOPIC, topic.name)
         for partition in topic.partitions:
+            if next(paused):
+                yield
             index = partition.partition_index
             if not allowed:
                 codes[TopicPartition(topic.name, index)] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -100,25 +105,30 @@ async def commit(
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
     adds_partitions = context.api_version >= ADDS_PARTITIONS_FROM
     partition = TopicPartition(broker.groups.topic, broker.groups.shard_of(request.group_id))
-    offsets = OffsetCommit(
-        request.group_id,
-        request.member_id,
-        request.group_instance_id,
-        request.generation_id,
-        context.api_version,
-        wanted,
-    )
     asked = question(broker, partition, producer, adds_partitions)
     if asked is not None:
         refused = await ask(broker, request.transactional_id, [asked], adds_partitions)
         if refused:
             raise refused[partition]
     stamp = ProducerStamp(*producer)
-    return await answer_of(
-        broker.groups.write(
-            request.group_id, lambda machine, now: machine.offsets.commit_in_transaction(offsets, stamp, now)
+
+    def commit_part(machine: GroupMachine, now: float, part: Sequence[WantedOffset]) -> Write[list[ErrorCode]]:
+        offsets = OffsetCommit(
+            request.group_id,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+            context.api_version,
+            part,
         )
-    )
+        return machine.offsets.commit_in_transaction(offsets, stamp, now)
+
+    if len(wanted) <= OFFSETS_PER_PART:
+        return await answer_of(
+            broker.groups.write(request.group_id, lambda machine, now: commit_part(machine, now, wanted))
+        )
+    found = await commit_in_parts(broker.groups, request.group_id, wanted, commit_part)
+    return [as_client_error(code, context.api_version) for code in found]
 
 
 def as_client_error(code: ErrorCode, version: int) -> ErrorCode:
@@ -133,7 +143,7 @@ def as_client_error(code: ErrorCode, version: int) -> ErrorCode:
     return code
 
 
-def whole(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
+def whole(request: TxnOffsetCommitRequest, code: ErrorCode) -> Work[TxnOffsetCommitResponse]:
     codes = {
         TopicPartition(topic.name, partition.partition_index): code
         for topic in request.topics
@@ -142,19 +152,19 @@ def whole(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitRe
     return respond(request, codes)
 
 
-def respond(request: TxnOffsetCommitRequest, codes: Codes) -> TxnOffsetCommitResponse:
-    def answer(topic: str, partition: TxnOffsetCommitRequestPartition) -> TxnOffsetCommitResponsePartition:
-        index = partition.partition_index
-        return TxnOffsetCommitResponsePartition(partition_index=index, error_code=codes[TopicPartition(topic, index)])
-
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name, partitions=[answer(topic.name, partition) for partition in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
+def respond(request: TxnOffsetCommitRequest, codes: Codes) -> Work[TxnOffsetCommitResponse]:
+    paused = pauses()
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            code = codes[TopicPartition(topic.name, index)]
+            partitions.append(TxnOffsetCommitResponsePartition(partition_index=index, error_code=code))
+            if next(paused):
+                yield
+        topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+    return TxnOffsetCommitResponse(topics=topics)
 
 
 API = Api(ApiKey.TXN_OFFSET_COMMIT, 0, 5, TxnOffsetCommitRequest, handle)
