@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 HEAVY = {
     "confluent_kafka", "pyarrow", "numpy", "pandas", "fastavro", "matplotlib", "asyncio", "uvloop", "typer", "rich",
 }  # fmt: skip
 BROKER = {"storage", "server", "coordinators", "metadata", "replication", "security", "cli"}
 LOOKUP = "import pyspark_moldau"
 PLANNING = "import moldau.spark.reader, moldau.spark.stream_reader, moldau.spark.reading, moldau.spark.options"
+COMMITTING = "import moldau.spark.writing.writers"
 LIST = "import sys; print(*sorted(sys.modules))"
 
 
@@ -26,13 +29,15 @@ def test_looking_the_source_up_imports_next_to_nothing() -> None:
     assert ours <= {
         "moldau.version",
         "moldau.spark",
+        "moldau.spark.foreach",
         "moldau.spark.session",
         "moldau.spark.source",
         "moldau.spark.java",
     }
 
 
-def test_planning_imports_neither_arrow_nor_librdkafka_nor_the_broker() -> None:
-    found = modules_after(f"{LOOKUP}; {PLANNING}")
+@pytest.mark.parametrize("statement", [PLANNING, COMMITTING])
+def test_planning_imports_neither_arrow_nor_librdkafka_nor_the_broker(statement: str) -> None:
+    found = modules_after(f"{LOOKUP}; {statement}")
     assert {name.partition(".")[0] for name in found} & HEAVY == set()
     assert {name.split(".")[1] for name in found if name.startswith("moldau.")} & BROKER == set()

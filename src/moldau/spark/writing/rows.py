@@ -2,8 +2,8 @@
 
 | column | type | if it is missing or null |
 |---|---|---|
-| value | binary or string | required; null is a tombstone |
-| key | binary or string | no key |
+| value | binary or string; any with `value.format` | required; null is a tombstone |
+| key | the same, with `key.format` | no key |
 | headers | array of struct(key string, value binary or string) | none |
 | topic | string | the option `topic`; that option goes before the column |
 | partition | int | by murmur2 of the key, as Kafka's Java client |
@@ -14,7 +14,7 @@ Other columns are left out, as in Spark's own connector.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -58,8 +58,8 @@ class Rows:
     partitions: NumbersSource | None
 
 
-def check_schema(schema: StructType, topic: str | None) -> Layout:
-    """Refuses a DataFrame that cannot be written, naming the column."""
+def check_schema(schema: StructType, topic: str | None, typed: Collection[str] = ()) -> Layout:
+    """Refuses a DataFrame that cannot be written, naming the column. `typed` columns may have any type."""
     positions = {}
     for position, name in enumerate(schema.fieldNames()):
         known = name.lower()
@@ -68,7 +68,7 @@ def check_schema(schema: StructType, topic: str | None) -> Layout:
         if known in positions:
             raise RowRefused(f"there are two columns {known!r}")
         kind = schema.fields[position].dataType
-        if not type_fits(known, kind):
+        if name not in typed and not type_fits(known, kind):
             raise RowRefused(f"column {name!r} is {kind.simpleString()}; it has to be {WANTED_TYPES[known]}")
         positions[known] = position
     if VALUE not in positions:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from moldau.spark.option_table import OptionError, Use
+from moldau.spark.values.plan import ValuePlan, write_plan
 from moldau.spark.write_options import WriteOptions, parse_write_options
 from moldau.spark.writing.driver import TaskReport, abort_batch, commit_batch
 from moldau.spark.writing.errors import SinkError
@@ -46,6 +47,7 @@ class WritePlan:
 
     options: WriteOptions
     layout: Layout
+    values: ValuePlan
     write: str
     streaming: bool
 
@@ -64,6 +66,10 @@ class WritePlan:
 
     def _run(self, batches: Iterator[pa.RecordBatch], context: TaskContext, links: Links) -> Message:
         identity, attempt = self.place(context.partitionId(), context.getLocalProperty)
+        if self.values.typed:
+            from moldau.spark.values.encoding import encode_batch
+
+            batches = (encode_batch(batch, self.values) for batch in batches)
         if not self.options.exactly_once:
             plain = PlainWriter(self.options, self.layout, links, attempt, Clock()).run(batches)
             return Message(plain.result.rows, plain.sent_bytes)
@@ -96,7 +102,9 @@ def plan_write(given: Mapping[str, str], schema: StructType, overwrite: bool, us
     options = parse_write_options(given, use)
     if overwrite and use is Use.BATCH_WRITE:
         raise OptionError("mode", "a topic cannot be overwritten; use append")
-    return WritePlan(options, check_schema(schema, options.topic), new_write_id(), use is Use.STREAM_WRITE)
+    values = write_plan(given)
+    layout = check_schema(schema, options.topic, {side.name for side in values.sides})
+    return WritePlan(options, layout, values, new_write_id(), use is Use.STREAM_WRITE)
 
 
 def is_uuid(text: str) -> bool:
