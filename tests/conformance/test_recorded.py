@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from moldau.server.handlers.catalogue import APIS
 from tests.conformance import recording
 from tests.conformance.brokers import moldau
 from tests.conformance.known_differences import unexplained
@@ -48,3 +49,8 @@ def test_every_api_is_asked_at_every_version(name: str) -> None:
         for version in scenario.versions
     }
     assert set(api(name).versions) <= played
+
+
+def test_the_list_of_served_apis_is_complete() -> None:
+    """What is missing in it would be excused as not served."""
+    assert set(APIS) == {api(name).key for name in APIS_SERVED}

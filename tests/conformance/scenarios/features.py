@@ -1,9 +1,11 @@
-"""UpdateFeatures, and transactions at the older levels of transaction.version."""
+"""UpdateFeatures; transactions and groups at the older levels of transaction.version and group.version."""
 
 from typing import Any
 
+from tests.conformance.group_members import subscription
 from tests.conformance.scenario import scenario
-from tests.conformance.session import Session
+from tests.conformance.scenarios.consumer_groups import TIMEOUT_MS, open_group
+from tests.conformance.session import Session, as_uuid
 from tests.conformance.transactors import Transactor, ask_until_settled, must_be_fine
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
@@ -100,3 +102,45 @@ def transactions_at_older_levels(s: Session, version: int) -> None:
     finally:
         set_level(s, "transaction.version", 2)
     s.ask("log", "fetch", s.fetch(topic, 0, isolation_level=1), version=12)
+
+
+@scenario("update_features", versions=[2])
+def groups_at_level_zero(s: Session, version: int) -> None:
+    """The consumer protocol is refused, also to groups that use it already; their offsets and names stay."""
+    topic = s.create("a", 2)
+    group = open_group(s)
+    joining = {"subscribed_topic_names": [topic.name], "rebalance_timeout": TIMEOUT_MS, "topic_partitions": []}
+    s.send("consumer_group_heartbeat", {"group_id": group, "member_id": "m1", "member_epoch": 0, **joining})
+    partition = {"partition_index": 0, "committed_offset": 7, "committed_metadata": "kept"}
+    offsets = {"name": topic.name, "topic_id": as_uuid(topic.id), "partitions": [partition]}
+
+    def commit(step: str, epoch: int) -> None:
+        asked = {"group_id": group, "generation_id_or_member_epoch": epoch, "member_id": "m1", "topics": [offsets]}
+        s.ask(step, "offset_commit", asked, version=9)
+
+    def everything(when: str, epoch: int) -> None:
+        member = {"group_id": group, "member_id": "m1", "member_epoch": epoch, "rebalance_timeout": -1}
+        for asked in (0, 1):
+            beat = member | {"topic_partitions": None}
+            s.ask(f"{when}: heartbeat v{asked}", "consumer_group_heartbeat", beat, version=asked)
+            s.ask(f"{when}: describe v{asked}", "consumer_group_describe", {"group_ids": [group]}, version=asked)
+        new = {"group_id": s.topic_name("new"), "member_id": "m2", "member_epoch": 0, **joining}
+        s.ask(f"{when}: a new group", "consumer_group_heartbeat", new, version=1)
+        commit(f"{when}: commit", epoch)
+        wanted = {"name": topic.name, "topic_id": as_uuid(topic.id), "partition_indexes": [0]}
+        fetched = {"group_id": group, "member_id": None, "member_epoch": -1, "topics": [wanted]}
+        s.ask(f"{when}: committed", "offset_fetch", {"groups": [fetched]}, version=9)
+        s.ask(f"{when}: described as a classic group", "describe_groups", {"groups": [group]}, version=6)
+        s.ask(f"{when}: listed", "list_groups", {"types_filter": ["consumer"]}, version=5, only_own=True)
+
+    everything("level 1", 2)
+    try:
+        set_level(s, "group.version", 0)
+        everything("level 0", 2)
+        protocol = {"name": "range", "metadata": subscription(topic.name)}
+        asked = {"group_id": group, "session_timeout": 10_000, "rebalance_timeout": 10_000, "member_id": "m3"}
+        asked |= {"protocol_type": "consumer", "protocols": [protocol]}
+        s.ask("a classic member nobody knows", "join_group", asked, version=9)
+    finally:
+        set_level(s, "group.version", 1)
+    everything("again at level 1", 2)
