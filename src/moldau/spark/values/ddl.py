@@ -52,7 +52,7 @@ PLAIN: Final[dict[str, type[DataType]]] = {
 }  # fmt: skip
 DECIMALS: Final = ("decimal", "dec", "numeric")
 TEXTS: Final = ("varchar", "char", "character")
-TOKEN: Final = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(\w+)|([<>(),:]))")
+TOKEN: Final = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\")|(\w+)|([<>(),:]))")
 
 
 class SchemaError(ValueError):
