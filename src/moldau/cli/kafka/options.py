@@ -174,7 +174,7 @@ class Parser:
         if not equals:
             if option.argument_needed and not left:
                 raise OptionError(f"Option {option.name} requires an argument")
-            if not option.argument_needed and (not left or left[0].startswith("-")):
+            if not option.argument_needed and (not left or looks_like_option(left[0], option)):
                 return
             argument = left.pop(0)
         parts = argument.split(option.separator) if option.separator else [argument]
@@ -231,6 +231,10 @@ class Parser:
         if sum(map(found.has, names)) != 1:
             listed = ", ".join(f"[{name}]" for name in names)
             raise self.wrong(f"Exactly one of the following arguments is required: {listed}")
+
+
+def looks_like_option(text: str, before: Option) -> bool:
+    return text.startswith("-") and not (before.kind is int and text[1:].isdigit())
 
 
 class VersionAsked(Exception):
