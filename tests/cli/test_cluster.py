@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.cli.conftest import Moldau
 from tests.cli.traffic import produce
-from tests.support.admin import admin_client, broker_id, create_topic
+from tests.support.admin import admin_client, broker_id, create_topic, settled_log_range
 from tests.support.broker import Broker
 from tests.support.command import run
 from tests.support.process import BrokerProcess
@@ -44,6 +44,7 @@ def test_a_damaged_partition_is_not_well(tmp_path: Path) -> None:
         broker.stop()
         damage(broker.data)
         broker.start()
+        settled_log_range(admin_client(broker.address), "sound")
         ill = run("cluster", "health", "-b", broker.address)
         assert ill.code == 5
         assert "damaged-0" in ill.out and "sound-0" not in ill.out

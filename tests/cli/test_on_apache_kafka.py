@@ -15,7 +15,7 @@ from tests.support.command import Ran, run
 from tests.support.process import free_port
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.xdist_group("apache-commands")]
 
 LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="{}" password="{}"{};'
 

@@ -135,7 +135,7 @@ def test_verbs_options_and_silence(address: str) -> None:
 def completed(address: str, shell: str, line: str) -> list[str]:
     """What the shell is offered for a line that ends in the middle of a word."""
     words = line.split(" ")
-    variables = {"_MOLDAU_COMPLETE": f"complete_{shell}"}
+    variables = {"_MOLDAU_COMPLETE": f"complete_{shell}", "MOLDAU_COMPLETION_SECONDS": "30"}
     if shell == "bash":
         variables |= {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
     else:

@@ -54,7 +54,15 @@ def member(address: str, group: str, topic: str) -> Iterator[Consumer]:
 
 @contextmanager
 def open_transaction(address: str, transactional_id: str, topic: str, values: Sequence[str]) -> Iterator[Producer]:
-    producer = Producer({"bootstrap.servers": address, "transactional.id": transactional_id, "log_level": 0})
+    producer = Producer(
+        {
+            "bootstrap.servers": address,
+            "transactional.id": transactional_id,
+            # Long enough for any machine to look at it.
+            "transaction.timeout.ms": 600_000,
+            "log_level": 0,
+        }
+    )
     producer.init_transactions(SECONDS)
     producer.begin_transaction()
     for value in values:

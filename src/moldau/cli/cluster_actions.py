@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -17,8 +18,12 @@ from moldau.types import errors
 
 NO_LEADER: Final = -1
 MIN_ISR: Final = "min.insync.replicas"
-NEARLY_FULL: Final = 0.05
-"""Below this share of free space a log folder is not well."""
+NEARLY_FULL_SHARE: Final = 0.05
+NEARLY_FULL_BYTES: Final = 1 << 30
+"""A log folder is not well when less than both is free."""
+TURNS: Final = 5
+TURN_SECONDS: Final = 0.5
+"""A leader that has just taken over is asked again before it counts as not serving."""
 
 
 def describe(cluster: Connection, output: Format) -> None:
@@ -152,7 +157,7 @@ def _broker_problems(cluster: Connection, metadata: Any) -> Iterator[dict[str, s
             where = f"broker {broker}, {folder.path}"
             if folder.error_code:
                 yield _problem("log folder offline", where, errors.ErrorCode(folder.error_code).name)
-            elif 0 <= folder.usable_bytes < NEARLY_FULL * folder.total_bytes:
+            elif 0 <= folder.usable_bytes < min(NEARLY_FULL_SHARE * folder.total_bytes, NEARLY_FULL_BYTES):
                 free = f"{size_text(folder.usable_bytes)} of {size_text(folder.total_bytes)} free"
                 yield _problem("disk nearly full", where, free)
 
@@ -183,9 +188,17 @@ def _silent_leaders(client: Any, metadata: Any) -> Iterator[dict[str, str]]:
         for number, part in sorted(topic.partitions.items())
         if part.leader != NO_LEADER
     ]
-    for place, found in admin.offsets(client, {place: OffsetSpec.latest() for place in led}).items():
-        if isinstance(found, KafkaError):
-            yield _problem("not served", str(place), str(found.str()).removeprefix("Broker: "))
+    refused: dict[Place, KafkaError] = {}
+    for turn in range(TURNS):
+        if turn:
+            threading.Event().wait(TURN_SECONDS)
+        asked = {place: OffsetSpec.latest() for place in (refused or led)}
+        answers = admin.offsets(client, asked)
+        refused = {place: found for place, found in answers.items() if isinstance(found, KafkaError)}
+        if not refused:
+            return
+    for place, error in refused.items():
+        yield _problem("not served", str(place), str(error.str()).removeprefix("Broker: "))
 
 
 def _least_in_sync(client: Any, names: list[str]) -> dict[str, int]:

@@ -11,19 +11,28 @@ import typer
 if TYPE_CHECKING:
     from moldau.cli.connect import Connection
 
+SECONDS_VARIABLE: Final = "MOLDAU_COMPLETION_SECONDS"
 ASK_SECONDS: Final = 1.0
+
+
+def patience() -> float:
+    """How long a shell may wait for names."""
+    try:
+        return float(os.environ.get(SECONDS_VARIABLE, ASK_SECONDS))
+    except ValueError:
+        return ASK_SECONDS
 
 
 def topics(context: typer.Context, incomplete: str) -> list[str]:
     def ask(connection: Connection) -> Iterable[str]:
-        return connection.admin().list_topics(timeout=ASK_SECONDS).topics
+        return connection.admin().list_topics(timeout=patience()).topics
 
     return _asked(context, incomplete, ask)
 
 
 def groups(context: typer.Context, incomplete: str) -> list[str]:
     def ask(connection: Connection) -> Iterable[str]:
-        found: Any = connection.admin().list_consumer_groups(request_timeout=ASK_SECONDS).result(ASK_SECONDS)
+        found: Any = connection.admin().list_consumer_groups(request_timeout=patience()).result(ASK_SECONDS)
         return [str(listing.group_id) for listing in found.valid]
 
     return _asked(context, incomplete, ask)
@@ -48,7 +57,7 @@ def _asked(context: typer.Context, incomplete: str, ask: Callable[[Connection], 
         properties = properties_from(
             given.get("bootstrap_server"), given.get("profile"), given.get("config") or (), given.get("command_config")
         )
-        connection = Connection(properties, lenient=True, reach_seconds=ASK_SECONDS)
+        connection = Connection(properties, lenient=True, reach_seconds=patience())
         names = sorted(name for name in ask(connection) if name.startswith(incomplete))
     except Exception:  # nobody is there to read it
         return []

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -179,10 +180,10 @@ class Connection:
         """A plain connect to the servers, so that a wrong address is told at once and with its cause."""
         causes = []
         deadline = time.monotonic() + self.reach_seconds
-        for address in self.addresses:
+        for left, address in zip(range(len(self.addresses), 0, -1), self.addresses, strict=True):
             try:
-                remaining = max(LOOK_SECONDS, deadline - time.monotonic())
-                socket.create_connection((address.host, address.port), remaining).close()
+                # Each gets its share of the time: one that swallows everything must not hide those behind it.
+                _dial(address, max(LOOK_SECONDS, (deadline - time.monotonic()) / left))
             except OSError as error:
                 causes.append(f"{address}: {_cause(error)}")
             else:
@@ -255,6 +256,26 @@ def _patience(properties: Mapping[str, str]) -> float:
     if not text.isdigit():
         raise CommandError(f"default.api.timeout.ms: {text!r} is no whole number", exit_code=WRONG_USAGE)
     return int(text) / 1000
+
+
+def _dial(address: Address, seconds: float) -> None:
+    """Connect in a thread that can be left alone: nothing bounds how long the system looks up a name."""
+    ended: list[OSError | None] = []
+
+    def dial() -> None:
+        try:
+            socket.create_connection((address.host, address.port), seconds).close()
+        except OSError as error:
+            ended.append(error)
+        else:
+            ended.append(None)
+
+    dialling = threading.Thread(target=dial, daemon=True)
+    dialling.start()
+    dialling.join(seconds)
+    problem = ended[0] if ended else TimeoutError()
+    if problem is not None:
+        raise problem
 
 
 def _cause(error: OSError) -> str:
