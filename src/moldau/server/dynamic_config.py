@@ -14,11 +14,12 @@ from moldau.config.broker import BrokerConfig, BrokerConfigError
 from moldau.config.broker_checks import warnings
 from moldau.metadata.image import NO_SETTINGS, ClusterImage, TopicImage
 from moldau.metadata.image_changes import ImageDelta
+from moldau.storage.turns import Work, at_once
 
 log = logging.getLogger("moldau.server.config")
 
-Reconfigure: TypeAlias = Callable[[BrokerConfig, BrokerConfig], None]
-"""Called with the configuration that was and the one that is."""
+Reconfigure: TypeAlias = Callable[[BrokerConfig, BrokerConfig], Work[None] | None]
+"""Called with the configuration that was and the one that is; may return work to be done in turns."""
 
 
 class DynamicConfig:
@@ -37,21 +38,26 @@ class DynamicConfig:
 
     def load(self, image: ClusterImage) -> BrokerConfig:
         """At start: the configuration under what the image holds. Subscribers are told as of any other change."""
+        at_once(self._change(image))
+        return self._current
+
+    def _change(self, image: ClusterImage) -> Work[None]:
         before = self._current
         settings = image.default_broker_settings.values, image.broker_settings.get(self._node_id, NO_SETTINGS).values
         if settings == (before.origins.cluster_default, before.origins.per_broker):
-            return before
+            return
         self._current = with_valid(before, *settings)
         for line in warnings(_new_names(before, self._current)):
             log.warning(line)
         for reconfigure in self._subscribers:
-            reconfigure(before, self._current)
-        return self._current
+            work = reconfigure(before, self._current)
+            if work is not None:
+                yield from work
 
-    def apply(self, _old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
+    def apply(self, _old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> Work[None]:
         """A subscriber of images."""
         if delta.default_broker_settings or self._node_id in delta.broker_settings:
-            self.load(new)
+            yield from self._change(new)
 
 
 def with_valid(config: BrokerConfig, cluster_default: Mapping[str, str], per_broker: Mapping[str, str]) -> BrokerConfig:

@@ -64,6 +64,7 @@ from moldau.storage.files import OsFiles
 from moldau.storage.log import PartitionLog
 from moldau.storage.log_directory import InconsistentDirectoryError
 from moldau.storage.manager import LogManager, ManagerEvents
+from moldau.storage.turns import Work
 from moldau.storage.turns import run as run_work
 from moldau.types.errors import KafkaError
 from moldau.types.ids import TopicPartition
@@ -250,12 +251,12 @@ class BrokerNode:
         if partition.topic == self.groups.topic:
             self.groups.runtime.end_transaction(partition.partition, producer, committed)
 
-    def _reconfigure(self, old: BrokerConfig, new: BrokerConfig) -> None:
+    def _reconfigure(self, old: BrokerConfig, new: BrokerConfig) -> Work[None]:
         self.broker.config = new
-        self.logs.reconfigure(new)
         self.host.reconfigure(new)
+        yield from self.logs.reconfigure(new)
         for topic in reconfigured_topics(old, new, self.images.image):
-            self.partitions.reconfigure(topic)
+            yield from self.partitions.reconfigure(topic)
 
     def _segment_rolled(self, partition_log: PartitionLog) -> None:
         self.logs.note_rolled(partition_log)

@@ -64,12 +64,15 @@ class PartitionTable:
             yield from self._create(topic, range(len(topic.partitions)), are_new=True)
         for change in delta.changed:
             if change.settings_changed:
-                self.reconfigure(change.new)
-            yield from self._create(change.new, change.partitions, are_new=True)
+                yield from self.reconfigure(change.new)
+            if change.partitions:
+                yield from self._create(change.new, change.partitions, are_new=True)
 
-    def reconfigure(self, topic: TopicImage) -> None:
+    def reconfigure(self, topic: TopicImage) -> Work[None]:
         config = self._topic_config(topic)
-        for partition in self._topics.get(topic.name, {}).values():
+        for partition in tuple(self._topics.get(topic.name, {}).values()):
+            if next(self._paused):
+                yield
             if partition.log is not None:
                 partition.log.config = config
 

@@ -18,6 +18,7 @@ from moldau.storage.files import FileSystem
 from moldau.storage.log import PartitionLog
 from moldau.storage.log_directory import LogDirectory, OffsetCheckpoint
 from moldau.storage.retention import Deletion, RetentionPolicy, SegmentAge, plan_deletion
+from moldau.storage.turns import Work, pauses, run
 from moldau.types.ids import TopicPartition
 
 log = logging.getLogger("moldau.storage.duties")
@@ -49,10 +50,13 @@ class LogDuties:
         self.deletions = Deletions(files)
         self._rolled: dict[TopicPartition, PartitionLog] = {}
 
-    def reconfigure(self, config: BrokerConfig) -> None:
+    def reconfigure(self, config: BrokerConfig) -> Work[None]:
         """Dynamic settings have changed. What a topic inherits is set at its logs by whoever knows the topic."""
         self.config = config
-        for partition_log in self._all_logs():
+        paused = pauses()
+        for partition_log in list(self._all_logs()):
+            if next(paused):
+                yield
             partition_log.producers.expiry_ms = config.producer_id_expiration_ms
 
     # -- looking up ---------------------------------------------------------------------------------------------------
@@ -210,41 +214,54 @@ class LogDuties:
     async def checkpoint_high_watermarks(self) -> None:
         await self._checkpoint(self._high_watermarks)
 
-    def checkpoint_writers(self, directory: LogDirectory) -> list[Chore]:
+    async def checkpoint_writers(self, directory: LogDirectory) -> list[Chore]:
         return [
-            self._recovery_points(directory),
-            self._start_offsets(directory),
-            self._high_watermarks(directory),
+            await run(self._recovery_points(directory)),
+            await run(self._start_offsets(directory)),
+            await run(self._high_watermarks(directory)),
         ]
 
-    async def _checkpoint(self, writer_of: Callable[[LogDirectory], Chore]) -> None:
+    async def _checkpoint(self, writer_of: Callable[[LogDirectory], Work[Chore]]) -> None:
         for directory in self.directories:
             if not directory.offline:
-                await self._do(directory, writer_of(directory))
+                await self._do(directory, await run(writer_of(directory)))
 
-    def _recovery_points(self, directory: LogDirectory) -> Chore:
-        points = {partition: each.recovery_point for partition, each in directory.logs.items()}
-        return directory.recovery_points.writer(_of_damaged(directory, directory.recovery_points) | points)
+    def _recovery_points(self, directory: LogDirectory) -> Work[Chore]:
+        checkpoint = directory.recovery_points
+        number, points = checkpoint.draw(), _of_damaged(directory, checkpoint)
+        paused = pauses()
+        for each in list(directory.logs.values()):
+            points[each.topic_partition] = each.recovery_point
+            if next(paused):
+                yield
+        return checkpoint.writer(points, number)
 
-    def _start_offsets(self, directory: LogDirectory) -> Chore:
+    def _start_offsets(self, directory: LogDirectory) -> Work[Chore]:
         """Only where the log begins within a segment: elsewhere the segment's name says it."""
-        starts = {
-            partition: each.log_start_offset
-            for partition, each in directory.logs.items()
-            if each.log_start_offset > each.segments.first.base_offset
-        }
-        return directory.log_start_offsets.writer(_of_damaged(directory, directory.log_start_offsets) | starts)
+        checkpoint = directory.log_start_offsets
+        number, starts = checkpoint.draw(), _of_damaged(directory, checkpoint)
+        paused = pauses()
+        for each in list(directory.logs.values()):
+            if each.log_start_offset > each.segments.first.base_offset:
+                starts[each.topic_partition] = each.log_start_offset
+            if next(paused):
+                yield
+        return checkpoint.writer(starts, number)
 
-    def _high_watermarks(self, directory: LogDirectory) -> Chore:
+    def _high_watermarks(self, directory: LogDirectory) -> Work[Chore]:
         """A partition that nobody asked for yet keeps the mark of the last run."""
-        marks = _of_damaged(directory, directory.high_watermarks)
-        for partition in directory.logs:
+        checkpoint = directory.high_watermarks
+        number, marks = checkpoint.draw(), _of_damaged(directory, checkpoint)
+        paused = pauses()
+        for partition in list(directory.logs):
             mark = self.high_watermark(partition)
             if mark is None:
-                mark = directory.high_watermarks.on_disk.get(partition)
+                mark = checkpoint.on_disk.get(partition)
             if mark is not None:
                 marks[partition] = mark
-        return directory.high_watermarks.writer(marks)
+            if next(paused):
+                yield
+        return checkpoint.writer(marks, number)
 
     # -- the rest -----------------------------------------------------------------------------------------------------
 
@@ -284,4 +301,5 @@ class LogDuties:
 
 def _of_damaged(directory: LogDirectory, checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:
     """What is known of logs that are out of service must be known when somebody has repaired them."""
-    return {partition: offset for partition, offset in checkpoint.on_disk.items() if partition in directory.damaged}
+    on_disk = checkpoint.on_disk
+    return {partition: on_disk[partition] for partition in directory.damaged if partition in on_disk}

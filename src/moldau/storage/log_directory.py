@@ -71,9 +71,10 @@ class OffsetCheckpoint:
         except CorruptFileError as error:
             log.warning("%s; going on without it", error)
 
-    def writer(self, offsets: Offsets) -> Callable[[], None]:
-        """A write of the whole file as something that blocks, to be run wherever that does no harm."""
-        number, content = self._draw(), dict(offsets)
+    def writer(self, offsets: Offsets, number: int | None = None) -> Callable[[], None]:
+        """A write of the whole file as something that blocks, to be run wherever that does no harm. Who collects the
+        offsets in turns gives the number that was drawn before: changes decided meanwhile are newer."""
+        number, content = self.draw() if number is None else number, dict(offsets)
 
         def write() -> None:
             with self._lock:
@@ -90,7 +91,7 @@ class OffsetCheckpoint:
         return self._editor(lambda found: {known: at for known, at in found.items() if known not in partitions})
 
     def _editor(self, edit: Callable[[dict[TopicPartition, int]], dict[TopicPartition, int]]) -> Callable[[], None]:
-        number = self._draw()
+        number = self.draw()
 
         def write() -> None:
             with self._lock:
@@ -100,7 +101,7 @@ class OffsetCheckpoint:
 
         return write
 
-    def _draw(self) -> int:
+    def draw(self) -> int:
         self._drawn += 1
         return self._drawn
 

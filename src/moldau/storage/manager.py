@@ -146,7 +146,7 @@ class LogManager(LogRegistry):
             await in_lanes(served, close_one, max(1, self.config.num_recovery_threads_per_data_dir))
             if not clean or directory.offline or not directory.loaded:
                 return
-            for write in self.checkpoint_writers(directory):
+            for write in await self.checkpoint_writers(directory):
                 await self.run_blocking(write)
             if not directory.damaged:  # the next start must look again at what is damaged
                 await self.run_blocking(lambda: directory.mark_clean(broker_epoch))

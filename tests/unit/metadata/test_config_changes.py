@@ -17,6 +17,7 @@ from moldau.metadata.controller.config_changes import (
 from moldau.metadata.controller.config_operations import SettingChange, java_split
 from moldau.metadata.controller.config_resources import ResourceType
 from moldau.metadata.controller.topic_creation import NewTopic
+from moldau.storage.turns import at_once
 from moldau.types.errors import ErrorCode
 from tests.support.metadata import Cluster
 
@@ -339,12 +340,12 @@ def test_what_a_client_may_not_alter(cluster: Cluster, kind: int, name: str, cod
         return False
 
     changes = [resource(kind, name)]
-    decision = incremental_alter_configs(cluster.image, changes, cluster.config, may_alter=deny)
+    decision = at_once(incremental_alter_configs(cluster.image, changes, cluster.config, may_alter=deny))
     assert (decision.operations, decision.answer[0].code) == ([], code)
     assert asked == [(ResourceType(kind), name)]
     if kind != LOGGER:
         settings = [ResourceSettings(kind, name, [])]
-        decision = alter_configs(cluster.image, settings, cluster.config, may_alter=deny)
+        decision = at_once(alter_configs(cluster.image, settings, cluster.config, may_alter=deny))
         assert (decision.operations, decision.answer[0].code) == ([], code)
 
 

@@ -12,6 +12,7 @@ from moldau.metadata.controller.config_operations import AlterOperation, Setting
 from moldau.metadata.controller.config_resources import ResourceType
 from moldau.metadata.controller.topic_creation import NewTopic
 from moldau.server.dynamic_config import DynamicConfig, reconfigured_topics, with_valid
+from moldau.storage.turns import at_once
 from moldau.types.errors import ErrorCode
 from tests.support.metadata import Cluster
 
@@ -31,7 +32,7 @@ class Following:
         old = self.cluster.image
         (answer,) = self.cluster.decide(lambda image: incremental_alter_configs(image, [change], self.dynamic.current))
         assert answer.code == ErrorCode.NONE, answer.message
-        self.dynamic.apply(old, self.cluster.image, self.cluster.delta)
+        at_once(self.dynamic.apply(old, self.cluster.image, self.cluster.delta))
 
 
 def test_a_brokers_own_setting_is_stronger_than_the_clusters() -> None:
@@ -60,7 +61,7 @@ def test_other_changes_leave_the_configuration_alone() -> None:
     following = Following()
     before, old = following.dynamic.current, following.cluster.image
     following.cluster.create(NewTopic("a"))
-    following.dynamic.apply(old, following.cluster.image, following.cluster.delta)
+    at_once(following.dynamic.apply(old, following.cluster.image, following.cluster.delta))
     assert following.dynamic.current is before
     assert following.told == []
 

@@ -25,9 +25,11 @@ from moldau.metadata.controller.logger_levels import check_logger_changes
 from moldau.metadata.controller.min_insync import check_min_insync
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import Delete, Operation, Put
+from moldau.storage.turns import Work, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 
 _OPERATIONS = frozenset(AlterOperation)
+RESOURCES_PER_TURN = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +73,16 @@ def incremental_alter_configs(
     validate_only: bool = False,
     may_alter: MayAlter = everything,
     loggers: Collection[str] = (),
-) -> Decision[list[AlteredResource]]:
+) -> Work[Decision[list[AlteredResource]]]:
     """Each resource is altered as a whole or not at all. Levels of loggers are only checked: they are not metadata."""
     repeated = _repeated(resources)
     unknown_operation = any(_has_unknown_operation(resource) for resource in resources)
     operations: list[Operation] = []
     answers = []
+    paused = pauses(RESOURCES_PER_TURN)
     for resource in resources:
+        if next(paused):
+            yield
         try:
             kind = _checked_kind(
                 resource, repeated, [change.name for change in resource.changes], _null_names(resource)
@@ -110,12 +115,15 @@ def alter_configs(
     *,
     validate_only: bool = False,
     may_alter: MayAlter = everything,
-) -> Decision[list[AlteredResource]]:
+) -> Work[Decision[list[AlteredResource]]]:
     """Each resource gets exactly the settings given, or keeps those it has."""
     repeated = _repeated(resources)
     operations: list[Operation] = []
     answers = []
+    paused = pauses(RESOURCES_PER_TURN)
     for resource in resources:
+        if next(paused):
+            yield
         name = resource.resource_name
         try:
             null_names = [key for key, value in resource.settings if value is None]
