@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,8 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from tests.clients.conftest import StartBroker
 from tests.peers.apache_kafka import TOOLS, ApacheKafka, java_tool
 from tests.support.admin import SECONDS, admin_client, create_topic
-from tests.support.broker import Broker
 from tests.support.clients import Confluent, Message
-from tests.support.segments import partition_folder, segment_files
+from tests.support.segments import replace_logs, segment_files
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.live
@@ -193,19 +191,7 @@ def test_we_load_what_kafka_wrote(own_broker: StartBroker, tmp_path: Path) -> No
         [TopicPartition("read", 0)], SECONDS
     )
     assert ours.stop() == 0
-    replace_logs(kafka.data, ours)
+    replace_logs(ours.data, kafka.data, OFFSETS)
     ours.start()
     assert seen(ours.address) == expected
     assert stable_member
-
-
-def replace_logs(source: Path, broker: Broker | Any) -> None:
-    """Puts the records of another broker's offsets topic in the place of ours, which has none yet."""
-    for folder in source.glob(f"{OFFSETS}-*"):
-        target = partition_folder(broker.data, OFFSETS, int(folder.name.rsplit("-", 1)[1]))
-        for path in target.glob("0*"):
-            path.unlink()
-        for path in segment_files(folder):
-            shutil.copy(path, target)
-    (broker.data / ".kafka_cleanshutdown").unlink()
-    (broker.data / "recovery-point-offset-checkpoint").unlink()

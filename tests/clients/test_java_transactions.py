@@ -6,14 +6,16 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from confluent_kafka import OFFSET_INVALID, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.clients.conftest import StartBroker
-from tests.clients.test_transactions import FEW_PARTITIONS, SECONDS, read, transactional, values
-from tests.peers.apache_kafka import TOOLS, java_tool, tool_command
+from tests.clients.test_transactions import FEW_PARTITIONS, SECONDS, read, reader, transactional, values
+from tests.peers.apache_kafka import TOOLS, ApacheKafka, java_tool, tool_command
 from tests.support.admin import admin_client, create_topic
 from tests.support.clients import Confluent, Message
 from tests.support.process import BrokerProcess
+from tests.support.segments import replace_logs
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.live
@@ -141,3 +143,63 @@ def test_log_dump_reads_our_transactions(own_broker: StartBroker) -> None:
         "0", "1", "2", "4", "1", "3", "5",
     ]  # fmt: skip
     assert '"version":"1"' in lines[0] and '"transactionPartitions":null' in lines[0]
+
+
+def begun(address: str, name: str) -> Producer:
+    """A transaction of one record, with its offset in a group of the same name."""
+    consumer = reader(address, **{"group.id": name})
+    producer = transactional(address, name)
+    producer.begin_transaction()
+    producer.produce("out", name.encode())
+    producer.send_offsets_to_transaction([TopicPartition("in", 0, 5)], consumer.consumer_group_metadata(), SECONDS)
+    producer.flush(SECONDS)
+    consumer.close()
+    return producer
+
+
+def known_transactions(address: str) -> set[tuple[str, ...]]:
+    listed = java_tool(TOOLS + "TransactionsCommand", "--bootstrap-server", address, "list").stdout
+    return {tuple(line.split()) for line in listed.splitlines()[1:]}
+
+
+def committed(address: str, group: str) -> int:
+    consumer = reader(address, **{"group.id": group})
+    try:
+        return int(consumer.committed([TopicPartition("in", 0)], timeout=SECONDS)[0].offset)
+    finally:
+        consumer.close()
+
+
+def test_we_go_on_with_transactions_of_kafka(own_broker: StartBroker, tmp_path: Path) -> None:
+    """`__transaction_state`, `__consumer_offsets` and the data of an Apache Kafka that was killed: what it had decided
+    stands, what was open is still open, and the next owner of its id ends it."""
+    names = ("finished", "aborted", "open")
+    with ApacheKafka(tmp_path / "kafka", FEW_PARTITIONS) as kafka:
+        admin = admin_client(kafka.address)
+        create_topic(admin, "in")
+        create_topic(admin, "out")
+        finished, aborted, _open = (begun(kafka.address, name) for name in names)
+        finished.commit_transaction(SECONDS)
+        aborted.abort_transaction(SECONDS)
+        wait_until(lambda: values(kafka.address, "out") == [b"finished"], "one is committed")
+        states = {"finished": "CompleteCommit", "aborted": "CompleteAbort", "open": "Ongoing"}
+        wait_until(
+            lambda: {row[0]: row[3] for row in known_transactions(kafka.address)} == states, "two are ended", 60, 0.5
+        )
+        expected = known_transactions(kafka.address)
+        kafka.kill()
+    ours = own_broker(**FEW_PARTITIONS)
+    admin = admin_client(ours.address)
+    create_topic(admin, "in")
+    create_topic(admin, "out")
+    begun(ours.address, "replaced").commit_transaction(SECONDS)
+    assert ours.stop() == 0
+    replace_logs(ours.data, kafka.data, "__transaction_state", "__consumer_offsets", "out")
+    ours.start()
+    assert known_transactions(ours.address) == expected
+    assert values(ours.address, "out") == [b"finished"]
+    assert [committed(ours.address, name) for name in ("finished", "aborted")] == [5, OFFSET_INVALID]
+    begun(ours.address, "open").commit_transaction(SECONDS)
+    wait_until(lambda: values(ours.address, "out") == [b"finished", b"open"], "the next one of that name")
+    assert len(values(ours.address, "out", isolation="read_uncommitted")) == len(names) + 1
+    assert committed(ours.address, "open") == 5
