@@ -23,7 +23,7 @@ from moldau.metadata.store import (
     VersionConflictError,
     Versioned,
 )
-from moldau.storage import turns
+from moldau.work import turns
 from tests.fakes.faulty_files import FaultyFiles
 
 T = TypeVar("T")

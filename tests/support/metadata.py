@@ -17,7 +17,7 @@ from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic, cr
 from moldau.metadata.image import EMPTY_IMAGE, ClusterImage
 from moldau.metadata.image_changes import ImageDelta, apply
 from moldau.metadata.store import ABSENT, Change, Changes, Check, Delete, Operation, Put, Versioned, check_operations
-from moldau.storage.turns import at_once
+from moldau.work.turns import at_once
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from moldau.metadata.image import (
     TopicImage,
 )
 from moldau.metadata.store import Change, Changes, Listing, Versioned
-from moldau.storage.turns import Work, at_once, pauses
+from moldau.work.turns import Work, at_once, pauses
 
 K = TypeVar("K")
 V = TypeVar("V")

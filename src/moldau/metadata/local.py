@@ -45,7 +45,7 @@ from moldau.metadata.store import (
     is_within,
 )
 from moldau.storage.files import FileSystem, OsFiles
-from moldau.storage.turns import Work, pauses, run
+from moldau.work.turns import Work, pauses, run
 
 LOG = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from moldau.metadata.codec import BadEntryError
 from moldau.metadata.image import EMPTY_IMAGE, ClusterImage
 from moldau.metadata.image_changes import ImageDelta, applying, build
 from moldau.metadata.store import Changes, MetadataStore, Revision, Unwatch
-from moldau.storage.turns import Work, begin
+from moldau.work.turns import Work, begin
 
 LOG = logging.getLogger(__name__)
 

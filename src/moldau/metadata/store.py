@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
-from moldau.storage.turns import Work, at_once, pauses
+from moldau.work.turns import Work, at_once, pauses
 
 ABSENT = -1
 """As an expected version: the entry must not exist."""

@@ -19,8 +19,8 @@ from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic, cr
 from moldau.metadata.controller.topic_names import check_topic_name
 from moldau.metadata.publisher import ImageHolder
 from moldau.metadata.store import MetadataStore, Operation, VersionConflictError
-from moldau.storage.turns import run
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.work.turns import run
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ A request that cannot be parsed, an unknown key or a version that is not announc
 does; the one exception is ApiVersions, which is answered in version 0 with its own versions, so that a newer client
 can ask again.
 
-What takes long, requests and answers about thousands of partitions above all, is done in turns (storage/turns): the
+What takes long, requests and answers about thousands of partitions above all, is done in turns (work/turns): the
 connection is parked, and everybody else is served in between.
 """
 
@@ -22,7 +22,6 @@ from moldau.security.context import RequestContext
 from moldau.server import quick_produce
 from moldau.server.connection import Connection, Frame, Slot
 from moldau.server.registry import LARGE_REQUEST_BYTES, Api
-from moldau.storage import turns
 from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
 from moldau.wire.codec import decode, decode_in_turns, encode, encode_in_turns
@@ -30,6 +29,7 @@ from moldau.wire.framing import RequestHeader, frame_response, read_request_head
 from moldau.wire.messages.api_versions import ApiVersionsResponse
 from moldau.wire.primitives import DecodeError
 from moldau.wire.schema import Message
+from moldau.work import turns
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

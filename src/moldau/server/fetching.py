@@ -20,10 +20,10 @@ from moldau.security.context import RequestContext
 from moldau.server.answers import FilePiece
 from moldau.storage.errors import LogIOError, OffsetOutOfRangeError
 from moldau.storage.log import PartitionLog
-from moldau.storage.turns import Work, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH
 from moldau.wire.fetch_answer import ENDPOINTS_FROM, FetchedPartition
+from moldau.work.turns import Work, pauses
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

@@ -14,8 +14,8 @@ from moldau.metadata import codec, paths
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import Operation, Put
 from moldau.storage.manager import NewLog
-from moldau.storage.turns import Work, pauses
 from moldau.types.ids import TopicPartition
+from moldau.work.turns import Work, pauses
 
 
 def new_logs(

@@ -64,10 +64,10 @@ from moldau.storage.files import OsFiles
 from moldau.storage.log import PartitionLog
 from moldau.storage.log_directory import InconsistentDirectoryError
 from moldau.storage.manager import LogManager, ManagerEvents
-from moldau.storage.turns import Work
-from moldau.storage.turns import run as run_work
 from moldau.types.errors import KafkaError
 from moldau.types.ids import TopicPartition
+from moldau.work.turns import Work
+from moldau.work.turns import run as run_work
 
 log = logging.getLogger("moldau.server.node")
 

@@ -16,9 +16,9 @@ from moldau.replication.partition import Partition
 from moldau.storage.errors import LogIOError
 from moldau.storage.log import PartitionLog
 from moldau.storage.manager import LogManager
-from moldau.storage.turns import Work, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
+from moldau.work.turns import Work, pauses
 
 log = logging.getLogger("moldau.server.partitions")
 

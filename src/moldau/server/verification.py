@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.coordinators.transactions.machine import ProducerIdentity
 from moldau.storage.producer_state import ProducerEntry
-from moldau.storage.turns import Work, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_SEQUENCE, TopicPartition
 from moldau.wire.batch import parse_header
 from moldau.wire.schema import Buffer
+from moldau.work.turns import Work, pauses
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

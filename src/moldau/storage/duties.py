@@ -18,8 +18,8 @@ from moldau.storage.files import FileSystem
 from moldau.storage.log import PartitionLog
 from moldau.storage.log_directory import LogDirectory, OffsetCheckpoint
 from moldau.storage.retention import Deletion, RetentionPolicy, SegmentAge, plan_deletion
-from moldau.storage.turns import Work, pauses, run
 from moldau.types.ids import TopicPartition
+from moldau.work.turns import Work, pauses, run
 
 log = logging.getLogger("moldau.storage.duties")
 

@@ -15,8 +15,8 @@ from moldau.metadata.image_changes import ImageDelta
 from moldau.metadata.local import LocalStore
 from moldau.metadata.publisher import ImageHolder
 from moldau.metadata.store import ABSENT, CommitFailedError, Delete, Operation, Put, VersionConflictError
-from moldau.storage import turns
-from moldau.storage.turns import Work
+from moldau.work import turns
+from moldau.work.turns import Work
 from tests.fakes.faulty_files import FaultyFiles
 from tests.fakes.lossy_files import LossyFiles
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from moldau.metadata.controller import placement
 from moldau.metadata.controller.decision import Rng
 from moldau.metadata.controller.placement import UsableBroker
-from moldau.storage.turns import at_once
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.work.turns import at_once
 
 
 class Unshuffled:

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from moldau.metadata.controller.topic_creation import NewTopic
 from moldau.metadata.controller.topic_deletion import DeletedTopic, TopicReference, delete_topics
-from moldau.storage.turns import at_once
 from moldau.types.errors import ErrorCode
 from moldau.types.ids import ZERO_TOPIC_ID
+from moldau.work.turns import at_once
 from tests.support.metadata import Cluster
 
 

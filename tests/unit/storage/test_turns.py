@@ -7,8 +7,8 @@ from collections.abc import Awaitable
 
 import pytest
 
-from moldau.storage import turns
-from moldau.storage.turns import Work, at_once, begin, in_turns, pauses, run
+from moldau.work import turns
+from moldau.work.turns import Work, at_once, begin, in_turns, pauses, run
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from uuid import UUID
 
 import pytest
 
-from moldau.storage.turns import at_once
 from moldau.wire.codec import encode
 from moldau.wire.fetch_answer import FetchedPartition, NodeEndpoint, pack_fetch_answer
 from moldau.wire.framing import frame_response
 from moldau.wire.messages import fetch as messages
+from moldau.work.turns import at_once
 
 
 @dataclass

@@ -9,8 +9,8 @@ from moldau.metadata.controller.decision import Rng
 from moldau.metadata.controller.placement import UsableBroker, place
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import Put
-from moldau.storage.turns import Work
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.work.turns import Work
 
 
 def place_replicas(

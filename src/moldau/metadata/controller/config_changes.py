@@ -25,8 +25,8 @@ from moldau.metadata.controller.logger_levels import check_logger_changes
 from moldau.metadata.controller.min_insync import check_min_insync
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import Delete, Operation, Put
-from moldau.storage.turns import Work, pauses
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.work.turns import Work, pauses
 
 _OPERATIONS = frozenset(AlterOperation)
 RESOURCES_PER_TURN = 16

@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import Operation
-from moldau.storage.turns import Work
+from moldau.work.turns import Work
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -11,8 +11,8 @@ from moldau.metadata.controller import assignments
 from moldau.metadata.controller.decision import MAX_RECORDS_PER_REQUEST, Decision, Permission, Rng, everyone
 from moldau.metadata.image import ClusterImage, PartitionImage
 from moldau.metadata.store import Operation, Put
-from moldau.storage.turns import Work, pauses
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.work.turns import Work, pauses
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from itertools import chain, zip_longest
 from typing import TypeVar
 
 from moldau.metadata.controller.decision import Rng
-from moldau.storage.turns import Work, pauses
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.work.turns import Work, pauses
 
 T = TypeVar("T")
 

@@ -21,9 +21,9 @@ from moldau.metadata.controller.topic_names import (
 )
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import ABSENT, Operation, Put
-from moldau.storage.turns import Work, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import ZERO_TOPIC_ID
+from moldau.work.turns import Work, pauses
 
 UNSET = -1
 MAX_PARTITIONS_PER_REQUEST = 10_000

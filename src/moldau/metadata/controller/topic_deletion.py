@@ -11,9 +11,9 @@ from moldau.metadata import paths
 from moldau.metadata.controller.decision import Decision, Permission, everyone
 from moldau.metadata.image import ClusterImage, TopicImage
 from moldau.metadata.store import ABSENT, Delete, Operation
-from moldau.storage.turns import Work, pauses
 from moldau.types.errors import ErrorCode
 from moldau.types.ids import ZERO_TOPIC_ID
+from moldau.work.turns import Work, pauses
 
 
 @dataclass(frozen=True, slots=True)

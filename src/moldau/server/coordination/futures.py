@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from moldau.coordinators.deferred import Deferred
-from moldau.storage.turns import Work, pauses, run
 from moldau.types.errors import KafkaError
+from moldau.work.turns import Work, pauses, run
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -13,7 +13,7 @@ from moldau.metadata.image_changes import ImageDelta
 from moldau.server.appends import AppendQueue, RunBlocking
 from moldau.server.coordination.service import CoordinatorService
 from moldau.server.partition_table import PartitionTable
-from moldau.storage.turns import Work
+from moldau.work.turns import Work
 
 OFFSETS_TOPIC = "__consumer_offsets"
 GROUP_VERSION = "group.version"

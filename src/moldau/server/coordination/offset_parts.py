@@ -18,8 +18,8 @@ from moldau.coordinators.groups.offset_commits import (
 from moldau.coordinators.machine import Write
 from moldau.server.coordination.futures import answer_of
 from moldau.server.coordination.service import CoordinatorService
-from moldau.storage.turns import Work, pauses, run
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.work.turns import Work, pauses, run
 
 OFFSETS_PER_PART = 256
 

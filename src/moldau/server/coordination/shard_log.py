@@ -14,10 +14,10 @@ from moldau.replication.partition import Partition
 from moldau.server.appends import AppendQueue, RunBlocking
 from moldau.storage.batch_info import BatchInfo, Origin
 from moldau.storage.log import LogSlice
-from moldau.storage.turns import Work, in_turns, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.control import ControlType, decode_control_type
 from moldau.wire.records import LARGEST_BATCH, Batch, Record, build_batch, iter_batches, iter_records
+from moldau.work.turns import Work, in_turns, pauses
 
 #: Read at once; batches may be larger.
 LOAD_SLICE_BYTES = 128 * 1024

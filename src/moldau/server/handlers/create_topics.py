@@ -13,7 +13,6 @@ from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
-from moldau.storage.turns import Work, pauses, run
 from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
 from moldau.wire.codec import encode_part
@@ -24,6 +23,7 @@ from moldau.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from moldau.work.turns import Work, pauses, run
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
-from moldau.storage.turns import Work, begin, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.delete_records import (
@@ -22,6 +21,7 @@ from moldau.wire.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from moldau.work.turns import Work, begin, pauses
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

@@ -20,7 +20,6 @@ from moldau.security.context import RequestContext
 from moldau.server.broker_loggers import BrokerLoggers
 from moldau.server.config_access import may_access
 from moldau.server.registry import Api
-from moldau.storage.turns import Work, begin, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.apis import ApiKey
 from moldau.wire.codec import Encoded, encode_part
@@ -32,6 +31,7 @@ from moldau.wire.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from moldau.work.turns import Work, begin, pauses
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
-from moldau.storage.turns import Work, begin, pauses
 from moldau.types.errors import ErrorCode
 from moldau.types.ids import TopicPartition
 from moldau.wire.apis import ApiKey
@@ -20,6 +19,7 @@ from moldau.wire.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from moldau.work.turns import Work, begin, pauses
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

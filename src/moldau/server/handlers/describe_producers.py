@@ -9,7 +9,6 @@ from moldau.metadata.controller.topic_names import check_topic_name
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
-from moldau.storage.turns import Work, begin, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.describe_producers import (
@@ -19,6 +18,7 @@ from moldau.wire.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from moldau.work.turns import Work, begin, pauses
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

@@ -12,7 +12,6 @@ from moldau.metadata.image import TopicImage
 from moldau.security.authorizer import Operation, Resource, authorized_operations
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
-from moldau.storage.turns import Work, begin, pauses
 from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.describe_topic_partitions import (
@@ -22,6 +21,7 @@ from moldau.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from moldau.work.turns import Work, begin, pauses
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

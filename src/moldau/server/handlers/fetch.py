@@ -16,13 +16,13 @@ from moldau.replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SES
 from moldau.security.context import RequestContext
 from moldau.server.fetching import Fetched, FetchLimits, FetchRound, WaitingFetch, read_round
 from moldau.server.registry import LARGE_REQUEST_BYTES, Api
-from moldau.storage.turns import Work, begin, pauses, run
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH
 from moldau.wire.apis import ApiKey
 from moldau.wire.codec import DecodeError, decode, decode_in_turns
 from moldau.wire.fetch_answer import TOPIC_IDS_FROM, NodeEndpoint, pack_fetch_answer
 from moldau.wire.messages.fetch import FetchRequest
+from moldau.work.turns import Work, begin, pauses, run
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

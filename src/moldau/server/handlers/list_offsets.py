@@ -14,7 +14,6 @@ from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
 from moldau.storage.log import PartitionLog
-from moldau.storage.turns import Work, begin, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP
 from moldau.wire.apis import ApiKey
@@ -25,6 +24,7 @@ from moldau.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from moldau.work.turns import Work, begin, pauses
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

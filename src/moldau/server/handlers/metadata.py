@@ -15,7 +15,6 @@ from moldau.metadata.image import PartitionImage, TopicImage
 from moldau.security.authorizer import OPERATIONS_NOT_ASKED, Operation, Resource, authorized_operations
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
-from moldau.storage.turns import Work, begin, pauses, run
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import ZERO_TOPIC_ID, TopicId
 from moldau.wire.apis import ApiKey
@@ -29,6 +28,7 @@ from moldau.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from moldau.wire.primitives import INT16, INT32
+from moldau.work.turns import Work, begin, pauses, run
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

@@ -12,7 +12,6 @@ from moldau.security.context import RequestContext
 from moldau.server.coordination.futures import respond
 from moldau.server.coordination.offset_parts import OFFSETS_PER_PART, commit_in_parts
 from moldau.server.registry import Api
-from moldau.storage.turns import Work, at_once, pauses, run
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicId
 from moldau.wire.apis import ApiKey
@@ -23,6 +22,7 @@ from moldau.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from moldau.work.turns import Work, at_once, pauses, run
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

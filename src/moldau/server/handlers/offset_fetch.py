@@ -15,7 +15,6 @@ from moldau.security.context import RequestContext
 from moldau.server.coordination.futures import gather, respond
 from moldau.server.coordination.offset_parts import OFFSETS_PER_PART, fetch_in_parts
 from moldau.server.registry import Api
-from moldau.storage.turns import Work, at_once, pauses, run
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_OFFSET, ZERO_TOPIC_ID, TopicId
 from moldau.wire.apis import ApiKey
@@ -30,6 +29,7 @@ from moldau.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from moldau.work.turns import Work, at_once, pauses, run
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

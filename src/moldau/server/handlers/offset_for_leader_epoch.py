@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
-from moldau.storage.turns import Work, begin, pauses
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.offset_for_leader_epoch import (
@@ -18,6 +17,7 @@ from moldau.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from moldau.work.turns import Work, begin, pauses
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

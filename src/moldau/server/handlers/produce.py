@@ -19,7 +19,6 @@ from moldau.server import quick_produce
 from moldau.server.producing import ALL, NOTHING, PartitionResult, Produce
 from moldau.server.registry import LARGE_REQUEST_BYTES, Api
 from moldau.server.verification import ADDS_PARTITIONS_FROM, Claim, Question, as_produce_error, ask, questions_of
-from moldau.storage.turns import Work, begin, pauses, run
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
 from moldau.wire.apis import ApiKey
@@ -37,6 +36,7 @@ from moldau.wire.messages.produce import (
     TopicProduceResponse,
 )
 from moldau.wire.schema import Buffer
+from moldau.work.turns import Work, begin, pauses, run
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

@@ -19,7 +19,6 @@ from moldau.server.coordination.futures import answer_of
 from moldau.server.coordination.offset_parts import OFFSETS_PER_PART, commit_in_parts
 from moldau.server.registry import Api
 from moldau.server.verification import ask, question
-from moldau.storage.turns import Work, pauses, run
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
 from moldau.wire.apis import ApiKey
@@ -30,6 +29,7 @@ from moldau.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from moldau.work.turns import Work, pauses, run
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

@@ -1,0 +1,1 @@
+"""How long work shares the event loop with everything else; imports nothing of ours."""
