@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import io
 import json
 from pathlib import Path
 
+import fastavro
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -13,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from moldau.spark.values.avro_types import avro_schema
 from moldau.spark.values.ddl import parse_type
 from tests.spark.reading import SECONDS, Reads, run_to_end
 from tests.support.admin import create_topic
@@ -71,11 +74,27 @@ def test_a_stream_of_json(events: Reads, topic: str, tmp_path: Path) -> None:
     assert found == [(0, True, 1), (1, False, None), (2, True, None)]
 
 
+@pytest.mark.parametrize("form", ["json", "avro"])
+def test_what_is_written_is_read_back(
+    spark: SparkSession, address: str, admin: AdminClient, topic: str, form: str
+) -> None:
+    create_topic(admin, topic)
+    frame = spark.sql(
+        "SELECT CAST(id AS STRING) AS key, named_struct('id', id, 'at', timestamp'2024-05-06 07:08:09.5', 'tags', "
+        "array('x', NULL), 'price', CAST(2.5 AS DECIMAL(8, 2))) AS value FROM range(3)"
+    )
+    options = {"kafka.bootstrap.servers": address, "value.format": form, "key.format": "string"}
+    frame.write.format("moldau").options(topic=topic, **options).mode("append").save()
+    kind = frame.schema["value"].dataType
+    schema = kind.json() if form == "json" else json.dumps(avro_schema(kind, "value", may_be_null=False))
+    read = Reads(spark, address).batch(
+        **{"subscribe": topic, "value.format": form, "value.schema": schema, "key.format": "string"}
+    )
+    assert read.where("_error IS NOT NULL").count() == 0
+    assert sorted(read.select("key", "value").collect()) == sorted(frame.collect())
+
+
 def test_avro_with_a_registry(spark: SparkSession, address: str, admin: AdminClient, topic: str) -> None:
-    import io
-
-    import fastavro
-
     schema = {
         "type": "record",
         "name": "R",
