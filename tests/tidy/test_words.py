@@ -59,3 +59,17 @@ def test_no_code_in_init() -> None:
 
 def _docstring_of(path: Path) -> str | None:
     return ast.get_docstring(tree_of(path))
+
+
+def test_no_help_is_taken_for_markup() -> None:
+    """On a terminal rich reads square brackets in a help text as markup and drops them."""
+    found = [
+        f"{short(path)}:{node.lineno}"
+        for path in python_files("src")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.keyword)
+        and node.arg == "help"
+        and isinstance(node.value, ast.Constant)
+        and re.search(r"\[[a-z/]", str(node.value.value))
+    ]
+    assert found == []

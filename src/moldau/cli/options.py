@@ -37,7 +37,7 @@ _Bootstrap = Annotated[
         "--bootstrap-server",
         "-b",
         metavar="HOST:PORT,...",
-        help="Brokers to ask first [default: the profile's, MOLDAU_BOOTSTRAP_SERVERS, localhost:9092].",
+        help="Brokers to ask first (else the profile's, MOLDAU_BOOTSTRAP_SERVERS, localhost:9092).",
         rich_help_panel=CLUSTER_PANEL,
     ),
 ]
@@ -47,7 +47,7 @@ _Profile = Annotated[
         "--profile",
         "-p",
         metavar="NAME",
-        help="A cluster saved with `moldau profile set` [default: MOLDAU_PROFILE, or the one in use].",
+        help="A cluster saved with `moldau profile set` (else MOLDAU_PROFILE, or the one in use).",
         autocompletion=completion.profile_names,
         rich_help_panel=CLUSTER_PANEL,
     ),

@@ -46,7 +46,9 @@ def produce(
 def consume(
     cluster: Connection,
     topic: TopicName,
-    records: Annotated[int | None, typer.Option("--records", "-n", min=1, help="[default: all that is there]")] = None,
+    records: Annotated[
+        int | None, typer.Option("--records", "-n", min=1, help="How many; without it all that is there.")
+    ] = None,
     output: Output = Format.table,
 ) -> int:
     """Read many records from the start of a topic."""

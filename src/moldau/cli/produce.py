@@ -63,11 +63,11 @@ def produce(
     null: Annotated[
         str | None, typer.Option("--null", metavar="TEXT", help="A key or value with this text is null (a tombstone).")
     ] = None,
-    partition: Annotated[int | None, typer.Option("--partition", min=0, help="[default: by the key]")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Without it the key decides.")] = None,
     keep_partitions: Annotated[
         bool, typer.Option("--keep-partitions", help="With json: each record to the partition that it names.")
     ] = False,
-    timestamp: Annotated[str | None, typer.Option(metavar="TIME", help="[default: now, or the one in json]")] = None,
+    timestamp: Annotated[str | None, typer.Option(metavar="TIME", help="Without it now, or the one in json.")] = None,
     compression: Annotated[Codec, typer.Option("--compression", "-z")] = Codec.none,
     acks: Annotated[Acks, typer.Option()] = Acks.every,
     rate: Annotated[float | None, typer.Option(min=0.001, help="So many records per second at most.")] = None,
