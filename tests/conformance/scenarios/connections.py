@@ -20,7 +20,7 @@ APIS_SERVED = (
     "leave_group", "describe_groups", "list_groups", "delete_groups",
     "add_partitions_to_txn", "add_offsets_to_txn", "txn_offset_commit", "end_txn", "write_txn_markers",
     "describe_transactions", "list_transactions", "update_features",
-    "consumer_group_heartbeat", "consumer_group_describe",
+    "consumer_group_heartbeat", "consumer_group_describe", "elect_leaders",
 )  # fmt: skip
 
 # Requests that are complete but ask for little, so that a cut or a stray byte hits a field and not an empty list.
@@ -54,6 +54,7 @@ SMALL_REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "update_features": {"timeout": 1000, "feature_updates": []},
     "consumer_group_heartbeat": {"group_id": "", "member_id": "m"},
     "consumer_group_describe": {"group_ids": [""]},
+    "elect_leaders": {"topic_partitions": [{"topic": "no-such-topic", "partitions": [0]}], "timeout": 1000},
 }
 
 
