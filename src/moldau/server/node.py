@@ -54,6 +54,7 @@ from moldau.server.process import (
     configure_logging,
     keep_large_blocks,
     raise_open_file_limit,
+    rest_garbage_collector,
     settle_garbage_collector,
 )
 from moldau.server.producer_ids import ProducerIds
@@ -338,9 +339,9 @@ async def serve(config: BrokerConfig) -> int:
     except START_ERRORS as error:
         sys.stderr.write(f"moldau: cannot start: {error}\n")
         return CANNOT_START
+    settle_garbage_collector()
     sys.stdout.write(ready + "\n")
     sys.stdout.flush()
-    settle_garbage_collector()
     await node.stopping.wait()
     await node.stop()
     return node.exit_code
@@ -352,5 +353,6 @@ def run(config: BrokerConfig) -> int:
     configure_logging()
     raise_open_file_limit()
     keep_large_blocks()
+    rest_garbage_collector()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(serve(config))

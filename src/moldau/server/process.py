@@ -37,8 +37,14 @@ def keep_large_blocks() -> None:
         return
 
 
-def settle_garbage_collector() -> None:
-    """What was built at start lives as long as the broker: a full collection need not walk it."""
+def rest_garbage_collector() -> None:
+    """While a broker starts it makes ten thousands of objects that stay: looking for garbage among them is in vain."""
     gc.collect()
+    gc.disable()
+
+
+def settle_garbage_collector() -> None:
+    """What was built at start lives as long as the broker: no collection need walk it."""
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, 20, 50)
+    gc.enable()

@@ -45,6 +45,10 @@ class LeaderEpochCache:
         return self._entries[-1].epoch if self._entries else NO_EPOCH
 
     @property
+    def latest_start(self) -> int:
+        return self._entries[-1].start_offset if self._entries else NO_OFFSET
+
+    @property
     def earliest(self) -> EpochStart | None:
         return self._entries[0] if self._entries else None
 

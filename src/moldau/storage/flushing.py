@@ -10,6 +10,9 @@ from typing import NamedTuple
 from moldau.storage.errors import LogIOError
 from moldau.storage.files import FileSystem, replace_file, sync_file
 
+# What a folder holds when its log is opened may never have been synced.
+_FIRST_FOLDER_STATE = 1
+
 
 class _Covered(NamedTuple):
     """How much of what is pending a piece of work takes care of."""
@@ -43,6 +46,7 @@ class PendingSync:
 
     __slots__ = (
         "_epochs_synced",
+        "_first_names",
         "_folder",
         "_folder_synced",
         "_names",
@@ -54,8 +58,9 @@ class PendingSync:
     def __init__(self, names: Iterable[str]) -> None:
         self.epochs_file = EpochsFile()
         self._names = list(names)
+        self._first_names = len(self._names)
         self._names_settled = 0
-        self._folder = 1
+        self._folder = _FIRST_FOLDER_STATE
         self._folder_synced = 0
         self._epochs_synced = 0
         self._sealed_before: list[int] = []
@@ -73,6 +78,12 @@ class PendingSync:
 
     def truncated_to(self, offset: int) -> None:
         self._sealed_before = [base for base in self._sealed_before if base <= offset]
+
+    @property
+    def is_as_at_first(self) -> bool:
+        """Nothing has become pending since the log was opened."""
+        as_many = self._names_settled == 0 and len(self._names) == self._first_names
+        return as_many and self._folder == _FIRST_FOLDER_STATE and not self._sealed_before
 
     @property
     def names(self) -> Sequence[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 from uuid import UUID
@@ -21,6 +21,9 @@ from moldau.types.ids import TopicPartition
 log = logging.getLogger("moldau.storage.loading")
 
 T = TypeVar("T")
+
+# Opened one after the other in a thread: most logs are small, and handing each over would cost more than opening it.
+FOLDERS_PER_LOT = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +149,18 @@ class DirectoryLoader:
         if folders and not self._directory.was_clean:
             log.info("recovering %d logs in %s, which was not left in good order", len(folders), self._directory.path)
 
-        async def load_one(folder: Folder) -> None:
-            await self._run_blocking(lambda: self._load_one(folder))
+        async def load_lot(lot: Sequence[Folder]) -> None:
+            await self._run_blocking(lambda: self._load_lot(lot))
+
+        lots = [folders[start : start + FOLDERS_PER_LOT] for start in range(0, len(folders), FOLDERS_PER_LOT)]
+        await in_lanes(lots, load_lot, self._threads)
+        return self._found
+
+    def _load_lot(self, lot: Sequence[Folder]) -> None:
+        for folder in lot:
+            self._load_one(folder)
             self._loaded += 1
             self._report(folder.partition, 0, 0)
-
-        await in_lanes(folders, load_one, self._threads)
-        return self._found
 
     def _load_one(self, folder: Folder) -> None:
         path, partition = self._directory.join(folder.name), folder.partition

@@ -91,6 +91,7 @@ class PartitionLog(LogAppends, LogReads, LogUpkeep):
             producers=found.producers,
             snapshots=found.snapshots,
             unsynced=found.unsynced,
+            is_whole_on_disk=clean_shutdown and not found.unsynced and not found.report.indexes_rebuilt,
             wall_ms=wall_ms,
             jitter=jitter,
         )
@@ -135,6 +136,7 @@ class PartitionLog(LogAppends, LogReads, LogUpkeep):
             producers=ProducerStates(topic_partition, producer_expiry_ms),
             snapshots=SnapshotFiles(files, directory, []),
             unsynced=unsynced,
+            is_whole_on_disk=True,  # whatever is missing after a power cut was empty
             wall_ms=wall_ms,
             jitter=jitter,
         )

@@ -36,7 +36,9 @@ class LogBase:
         "_has_epoch_file",
         "_index_interval",
         "_index_limit",
+        "_is_whole_on_disk",
         "_jitter",
+        "_opened_end",
         "_pending",
         "_read_ends",
         "_recently_read",
@@ -78,10 +80,11 @@ class LogBase:
         producers: ProducerStates,
         snapshots: SnapshotFiles,
         unsynced: list[str],
+        is_whole_on_disk: bool,
         wall_ms: Callable[[], int],
         jitter: Callable[[int], int],
     ) -> None:
-        """For `recovery`, which finds all this on disk."""
+        """For `recovery`, which finds all this on disk. `is_whole_on_disk`: a start would find the same again."""
         self._files = files
         self.directory = directory
         self.topic_partition = topic_partition
@@ -96,6 +99,8 @@ class LogBase:
         self._jitter = jitter
         self.last_flush_ms = wall_ms()
         self._failed: str | None = None
+        self._is_whole_on_disk = is_whole_on_disk
+        self._opened_end = log_end_offset
         self._read_ends: dict[int, tuple[Segment, int]] = {}
         self._recently_read: list[Segment] = []
         self._deleted: list[str] = []
@@ -132,6 +137,23 @@ class LogBase:
     def failed(self) -> bool:
         """An I/O error has hit this log: it takes no more batches."""
         return self._failed is not None
+
+    @property
+    def is_untouched(self) -> bool:
+        """Nothing has happened to the log since it was opened that a start would not find on disk."""
+        return (
+            self._is_whole_on_disk
+            and self._generation == 0
+            and self.log_end_offset == self._opened_end
+            and self._pending.is_as_at_first
+            and self._has_only_empty_new_epochs
+        )
+
+    @property
+    def _has_only_empty_new_epochs(self) -> bool:
+        """The term of a leader that wrote nothing: the next one begins at the same offset and takes its place."""
+        epochs = self.leader_epochs
+        return epochs.version == 0 or (epochs.version == 1 and epochs.latest_start == self.log_end_offset)
 
     def bring_to_disk_too(self, names: Iterable[str]) -> None:
         """Files were written beside the records: the next flush takes care of them."""

@@ -227,7 +227,7 @@ class LogUpkeep(LogBase):
         """Let go of all files. A clean close leaves everything synced, so that the next start need not look."""
         self._forget_staged()
         try:
-            if clean and not self.failed:
+            if clean and not self.failed and not self.is_untouched:
                 self._guarded(self._finish)
         finally:
             for segment in self.segments:

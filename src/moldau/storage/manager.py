@@ -25,7 +25,7 @@ from moldau.storage.future import FutureLogs
 from moldau.storage.loading import DirectoryLoader, LoadedDirectory, LoadProgress, LoadRules, in_lanes
 from moldau.storage.log import PartitionLog
 from moldau.storage.log_directory import LogDirectory
-from moldau.storage.log_registry import LogRegistry, NewLog
+from moldau.storage.log_registry import LOGS_PER_LOT, LogRegistry, NewLog
 from moldau.types.ids import TopicPartition
 
 __all__ = ("LoadProgress", "LogDirectory", "LogManager", "ManagerEvents", "NewLog")
@@ -138,12 +138,13 @@ class LogManager(LogRegistry):
         await asyncio.gather(*(self._close_directory(each, clean, broker_epoch) for each in self.directories))
 
     async def _close_directory(self, directory: LogDirectory, clean: bool, broker_epoch: int) -> None:
-        async def close_one(closed: PartitionLog) -> None:
-            await self.run_blocking(lambda: closed.close(clean))
+        async def close_lot(lot: Sequence[PartitionLog]) -> None:
+            await self.run_blocking(lambda: _close_all(lot, clean))
 
         try:
             served = [*directory.logs.values(), *directory.futures.values()]
-            await in_lanes(served, close_one, max(1, self.config.num_recovery_threads_per_data_dir))
+            lots = [served[start : start + LOGS_PER_LOT] for start in range(0, len(served), LOGS_PER_LOT)]
+            await in_lanes(lots, close_lot, max(1, self.config.num_recovery_threads_per_data_dir))
             if not clean or directory.offline or not directory.loaded:
                 return
             for write in await self.checkpoint_writers(directory):
@@ -195,6 +196,18 @@ class LogManager(LogRegistry):
 
     def log_replaced(self, partition: TopicPartition, replacement: PartitionLog) -> None:
         self._events.log_replaced(partition, replacement)
+
+
+def _close_all(logs: Sequence[PartitionLog], clean: bool) -> None:
+    """Every one of them; the first error is raised in the end."""
+    failure: LogIOError | None = None
+    for each in logs:
+        try:
+            each.close(clean)
+        except LogIOError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
 
 
 def _distinct(paths: Sequence[str]) -> list[str]:

@@ -121,3 +121,52 @@ def test_an_attempt_that_failed_is_no_hindrance(tmp_path: Path) -> None:
         assert read_topic_id(OsFiles(), made.directory) == TOPIC_ID
 
     asyncio.run(main())
+
+
+def test_a_stop_syncs_only_what_was_touched(tmp_path: Path) -> None:
+    async def main() -> None:
+        files = CountingFiles()
+        managed = Managed([tmp_path], files=files, topics={"t": TOPIC_ID})
+        logs = await managed.start()
+        await logs.prepare(new_logs(50))
+        for index in range(50):
+            managed.log("t", index).begin_epoch(1)
+        append(managed.log("t", 7), b"a")
+        files.file_syncs, files.folder_syncs = 0, []
+        await logs.close()
+        assert [path for path in files.folder_syncs if path != str(tmp_path)] == [str(tmp_path / "t-7")] * 2
+        again = managed.restarted()
+        logs = await again.start()
+        for index in range(50):
+            again.log("t", index).begin_epoch(2)
+        files.folder_syncs = []
+        await logs.close()
+        assert set(files.folder_syncs) <= {str(tmp_path)}
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_after_a_clean_stop_a_power_cut_costs_nothing(seed: int) -> None:
+    """Neither records nor service, whether a log was used in this life of the broker, in an earlier one, or never."""
+    files, random = LossyFiles(), Random(seed)
+
+    async def live(managed: Managed, written: int) -> None:
+        logs = await managed.start()
+        for index in range(6):
+            managed.log("t", index).begin_epoch(managed.now_ms % 1000 + written)
+        for _ in range(3):
+            append(managed.log("t", written), b"a")
+        await logs.close()
+
+    async def last(managed: Managed) -> None:
+        await managed.start()
+        found = [len(values_from(managed.log("t", index))) for index in range(6)]
+        assert found == [3, 3, 3, 0, 0, 0]
+
+    managed = Managed(["/data"], files=files, topics={"t": TOPIC_ID})
+    for written in range(3):
+        asyncio.run(live(managed, written))
+        files.crash(random)
+        managed = managed.restarted()
+    asyncio.run(last(managed))
