@@ -33,7 +33,7 @@ def catalog(request: pytest.FixtureRequest, address: str) -> Iterator[Catalog]:
 
 
 def test_topics_and_their_offsets(catalog: Catalog, address: str, admin: AdminClient, topic: str) -> None:
-    create_topic(admin, topic, 2)
+    create_topic(admin, topic, 2, {"retention.ms": -1})
     producer = Producer({"bootstrap.servers": address, "transactional.id": topic, "log_level": 0})
     producer.init_transactions(30)
     producer.begin_transaction()

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.fixture(scope="module")
 def filled(broker: Broker, spark: SparkSession) -> Reads:
     """Three partitions; partition p holds ten records, record i of which was written at FIRST_MS + 1000 i + p."""
-    create_topic(admin_client(broker.address), TOPIC, 3)
+    create_topic(admin_client(broker.address), TOPIC, 3, {"retention.ms": -1})
     producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})
     for number in range(ROWS):
         partition, offset = number % 3, number // 3
@@ -103,7 +103,8 @@ def test_where_a_read_begins_and_ends(filled: Reads) -> None:
 
 
 def test_what_is_read(filled: Reads) -> None:
-    assert filled.places(assign=json.dumps({TOPIC: [1]})) == every(partitions=(1,))
+    others = {"kafkaConsumer.pollTimeoutMs": "60000", "fetchOffset.numRetries": "3", "kafka.max.poll.records": "9"}
+    assert filled.places(assign=json.dumps({TOPIC: [1]}), **others) == every(partitions=(1,))
     assert filled.places(subscribePattern=r"\Qbatch\E-re[a-d]{2}ing") == every()
     assert filled.places(subscribePattern="batch") == []
     missing = failure(filled.batch(subscribe=TOPIC + "s"))

@@ -116,28 +116,35 @@ def test_a_running_query_finds_what_is_new_and_outlives_a_broker(
         create_topic(admin, topic)
         produce(broker.address, topic, ["before the query"])
         collected = Collected()
-        frame = reads.stream(
-            subscribePattern=f"{topic}.*", groupIdPrefix="team", **{"partition.metadata.cache.ttl.ms": "100"}
-        )
+        options = {
+            "subscribePattern": f"{topic}.*",
+            "groupIdPrefix": "team",
+            "minOffsetsPerTrigger": "2",
+            "maxTriggerDelay": "1h",
+            "partition.metadata.cache.ttl.ms": "100",
+        }
         writer = (
-            frame.writeStream.foreachBatch(lambda batch, number: collected.batches.update({number: batch.collect()}))
+            reads.stream(**options)
+            .writeStream.foreachBatch(lambda batch, number: collected.batches.update({number: batch.collect()}))
             .queryName(f"query-{topic}")
             .option("checkpointLocation", str(checkpoint))
         )
         query = started(writer, lambda: 0 in collected.batches)
         try:
             produce(broker.address, topic, ["one"])
-            wait_until(lambda: collected.values() == ["one"], "a record arrives", PATIENCE)
+            wait_until(lambda: collected.values() == ["one"], "the first record arrives at once", PATIENCE)
             create_topic(admin, f"{topic}-more")
             produce(broker.address, f"{topic}-more", ["two"])
-            wait_until(lambda: collected.values() == ["one", "two"], "a new topic is found", PATIENCE)
+            produce(broker.address, topic, ["two"])
+            wait_until(lambda: collected.values() == ["one", "two", "two"], "a new topic is found", PATIENCE)
+            assert [len(rows) for rows in collected.batches.values() if rows] == [1, 2], "two come together"
             broker.kill()
             broker.start()
-            produce(broker.address, topic, ["zzz"])
-            wait_until(lambda: collected.values() == ["one", "two", "zzz"], "it goes on after the crash", PATIENCE)
+            produce(broker.address, topic, ["zzz", "zzz"])
+            wait_until(lambda: collected.values()[3:] == ["zzz", "zzz"], "it goes on after the crash", PATIENCE)
             group = f"team-query-{topic}"
             wait_until(
-                lambda: committed(admin, group) == {(topic, 0): 3, (f"{topic}-more", 0): 1},
+                lambda: committed(admin, group) == {(topic, 0): 5, (f"{topic}-more", 0): 1},
                 "the session's listener has published the last batch",
                 PATIENCE,
             )
