@@ -94,6 +94,8 @@ def test_a_broker_without_tls(moldau: Moldau) -> None:
         (["config", "get", "topic", "no-such-topic-here"], 4, "does not exist"),
         (["txn", "abort"], 2, "TRANSACTIONAL_ID"),
         (["txn", "list", "--longer-than", "long"], 2, "is no duration"),
+        (["txn", "list", "-X", "security.protocol=SASL_PLAINTEXT"], 2, "knows no GSSAPI"),
+        (["txn", "list", "-X", "security.protocol=SSL", "-X", "ssl.keystore.location=/me.p12"], 2, "PEM"),
         (["profile", "show", "nowhere"], 4, "no profile 'nowhere'"),
         (["profile", "set", "p", "bootstrap.servers"], 2, "KEY=VALUE"),
         (["profile", "set", "p", "no.such.property=1"], 2, "no.such.property"),

@@ -30,7 +30,7 @@ def describe(cluster: Connection, output: Format) -> None:
     client = cluster.admin()
     found = admin.describe_cluster(client)
     metadata = admin.metadata(client)
-    wire = cluster.wire()
+    wire = cluster.wire_if_possible()
     brokers = [
         {
             "id": node.id,
@@ -41,14 +41,14 @@ def describe(cluster: Connection, output: Format) -> None:
             "leads": sum(
                 part.leader == node.id for topic in metadata.topics.values() for part in topic.partitions.values()
             ),
-            "log_dirs": _log_dirs(wire, node.id) if output is not Format.table else [],
+            "log_dirs": _log_dirs(wire, node.id) if wire is not None and output is not Format.table else [],
         }
         for node in sorted(found.nodes, key=lambda node: int(node.id))
     ]
     document = {
         "cluster_id": found.cluster_id,
         "controller": found.controller.id if found.controller is not None else None,
-        "features": admin_wire.finalized_features(wire),
+        "features": admin_wire.finalized_features(wire) if wire is not None else {},
         "topics": sum(not hidden.hidden_topic(name) for name in metadata.topics),
         "partitions": sum(len(topic.partitions) for topic in metadata.topics.values()),
         "brokers": brokers,
@@ -146,7 +146,9 @@ def _problem(problem: str, where: str, detail: str = "") -> dict[str, str]:
 def _broker_problems(cluster: Connection, metadata: Any) -> Iterator[dict[str, str]]:
     if metadata.controller_id < 0:
         yield _problem("no controller", "cluster")
-    wire = cluster.wire()
+    wire = cluster.wire_if_possible()
+    if wire is None:
+        return
     for broker in sorted(metadata.brokers):
         try:
             folders = admin_wire.log_dir_sums(wire, broker)

@@ -167,10 +167,25 @@ class Connection:
             from moldau.client.settings import ClientSettings
 
             try:
-                self._wire = Cluster(ClientSettings.from_properties(self.properties))
+                settings = ClientSettings.from_properties(self.properties)
             except SettingError as error:
                 raise CommandError(str(error), exit_code=WRONG_USAGE) from None
+            if settings.sasl is not None and settings.needs_librdkafka:
+                raise CommandError(
+                    f"this needs calls that librdkafka lacks, and our own client knows no {settings.sasl.mechanism}",
+                    "use a listener with PLAIN, SCRAM or TLS certificates",
+                    WRONG_USAGE,
+                )
+            self._wire = Cluster(settings)
         return self._wire
+
+    def wire_if_possible(self) -> Cluster | None:
+        """The same where it only adds to what a command shows."""
+        try:
+            return self.wire()
+        except CommandError as error:
+            warn(f"features and log folders are left out: {error}")
+            return None
 
     def close(self) -> None:
         if self._wire is not None:
