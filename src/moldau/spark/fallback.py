@@ -8,7 +8,7 @@ was deleted and created again is noticed only by its offsets.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client.librdkafka import translate
@@ -53,8 +53,15 @@ def read_with_librdkafka(
 class LibrdkafkaSplit:
     """Lists of messages of one split, in order."""
 
-    def __init__(self, split: Split, settings: ReadSettings, properties: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        split: Split,
+        settings: ReadSettings,
+        properties: Mapping[str, str],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._split = split
+        self._monotonic = monotonic
         self._settings = settings
         self._config: dict[str, Any] = {
             **translate(properties),
@@ -82,21 +89,21 @@ class LibrdkafkaSplit:
     def _messages(self, consumer: Consumer) -> Iterator[list[Message]]:
         from confluent_kafka import TopicPartition
 
-        moved = time.monotonic()
+        moved = self._monotonic()
         here = TopicPartition(self._split.topic, self._split.partition)
         while True:
             arrived = consumer.consume(MESSAGES_AT_ONCE, POLL_SECONDS)
             messages = [message for message in arrived if message.error() is None]
             ended = any(self._is_end(message) for message in arrived)
             if arrived:
-                moved = time.monotonic()
+                moved = self._monotonic()
             wanted = [message for message in messages if message.offset() < self._split.end]
             if wanted:
                 yield wanted
             (position,) = consumer.position([here])
             if len(wanted) < len(messages) or position.offset >= self._split.end or ended:
                 return
-            if time.monotonic() - moved > self._settings.timeout_seconds:
+            if self._monotonic() - moved > self._settings.timeout_seconds:
                 raise ClusterUnavailable(
                     f"cannot read {self._name} at offset {max(position.offset, self._split.start)}: nothing came for "
                     f"{self._settings.timeout_seconds:g} s (kafkaConsumer.pollTimeoutMs)"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Final
 
@@ -80,8 +80,15 @@ class Stopped(Exception):
 class Prefetcher:
     """Iterates over the answers of a split; fetches ahead in a thread of its own once there is more than one."""
 
-    def __init__(self, split: Split, client: ClientSettings, settings: ReadSettings) -> None:
+    def __init__(
+        self,
+        split: Split,
+        client: ClientSettings,
+        settings: ReadSettings,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._split = split
+        self._monotonic = monotonic
         self._budget = settings.budget_bytes
         self._cluster = borrow(client)
         self._fetcher = PartitionFetcher(self._cluster, split, settings, sleep=self._sleep)
@@ -174,9 +181,9 @@ class Prefetcher:
                 raise Stopped
 
     def _sleep(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
+        deadline = self._monotonic() + seconds
         with self._changed:
-            while not self._stopped and (left := deadline - time.monotonic()) > 0:
+            while not self._stopped and (left := deadline - self._monotonic()) > 0:
                 self._changed.wait(left)
             if self._stopped:
                 raise Stopped

@@ -114,8 +114,8 @@ def is_uuid(text: str) -> bool:
         return False
 
 
-def new_write_id() -> str:
-    return str(uuid.uuid4())
+def new_write_id(new_uuid: Callable[[], uuid.UUID] = uuid.uuid4) -> str:
+    return str(new_uuid())
 
 
 def reports_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
