@@ -14,18 +14,22 @@ from tests.support.broker import Broker
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 WRITTEN_ADDRESS = "localhost:9092"
+WRITTEN_CHECKPOINT = "/tmp/moldau-checkpoint"
+SECONDS = 500
 
 
-@pytest.mark.parametrize(("document", "expected"), [("README.md", ""), ("docs/tutorial.md", "b'hello 9'")])
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("document", "expected"), [("README.md", ""), ("docs/tutorial.md", "10 shouted")])
 def test_the_examples_of_a_document_run(document: str, expected: str, tmp_path: Path) -> None:
     blocks = PYTHON_BLOCK.findall((ROOT / document).read_text())
     assert blocks and all(WRITTEN_ADDRESS in block for block in blocks)
-    with Broker(tmp_path) as broker:
-        shown = [run(block.replace(WRITTEN_ADDRESS, broker.address)) for block in blocks]
+    with Broker(tmp_path / "broker") as broker:
+        texts = [block.replace(WRITTEN_ADDRESS, broker.address) for block in blocks]
+        shown = [run(text.replace(WRITTEN_CHECKPOINT, str(tmp_path / "checkpoint"))) for text in texts]
     assert expected in shown[-1]
 
 
 def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stderr
     return done.stdout
