@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.secured_kafka import PASSWORD, USER, secured_kafka
 from tests.spark.connector_worker import ROWS
 from tests.spark.reading import SECONDS, Reads, produce, run_to_end
 from tests.support.admin import admin_client, create_topic, log_range
@@ -53,6 +54,41 @@ def test_our_source_reads_apache_kafka(spark: SparkSession, kafka: ApacheKafka, 
     assert streamed.values() == sorted(expected)
     assert len(streamed.batches) >= 2
     assert lag(admin, topic) == 0
+
+
+LOGINS = {
+    "PLAIN": {"kafka.sasl.username": USER, "kafka.sasl.password": PASSWORD},
+    "SCRAM-SHA-512": {
+        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="{USER}" password="{PASSWORD}";'
+    },
+    # Only librdkafka knows this one.
+    "OAUTHBEARER": {
+        "kafka.enable.sasl.oauthbearer.unsecure.jwt": "true",
+        "kafka.sasl.oauthbearer.config": f"principal={USER}",
+    },
+}
+
+
+def test_every_way_to_log_in_reads_the_same_rows(spark: SparkSession, topic: str, tmp_path: Path) -> None:
+    with secured_kafka(tmp_path / "kafka") as kafka:
+        create_topic(admin_client(kafka.open_address), topic, 2)
+        produce(kafka.open_address, topic, [str(number) for number in range(1000)], **{"compression.type": "zstd"})
+        expected = Reads(spark, kafka.open_address).batch(subscribe=topic).orderBy("partition", "offset").collect()
+        assert len(expected) == 1000
+        for mechanism, login in LOGINS.items():
+            options = {
+                "subscribe": topic,
+                "kafka.security.protocol": "SASL_PLAINTEXT",
+                "kafka.sasl.mechanism": mechanism,
+                **login,
+            }
+            reads = Reads(spark, kafka.address)
+            assert reads.batch(**options).orderBy("partition", "offset").collect() == expected, mechanism
+            group = {"startingOffsets": "earliest", "kafka.group.id": f"{topic}-{mechanism}"}
+            streamed = run_to_end(reads.stream(**options, **group), tmp_path / mechanism)
+            assert len(streamed.rows()) == 1000, mechanism
+            assert lag(admin_client(kafka.open_address), f"{topic}-{mechanism}") == 0, mechanism
 
 
 def lag(admin: AdminClient, group: str) -> int:

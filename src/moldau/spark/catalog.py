@@ -34,7 +34,7 @@ from moldau.wire.messages.offset_commit import (
 FIRST_CONTACT_SECONDS: Final = 10.0
 """How long a query waits at its start for a broker that is not there."""
 NEW_TOPIC_SECONDS: Final = 2.0
-PUBLISH_SECONDS: Final = 5.0
+PUBLISH_SECONDS: Final = 10.0
 CONSUMER: Final = -1
 GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 

@@ -44,11 +44,12 @@ class LagPublisher:
         self._failed = ""
         self._rests_until = float("-inf")
 
-    def publish(self, catalog: Catalog, offsets: Mapping[TopicPartition, int]) -> bool:
+    def publish(self, catalog: Catalog, offsets: Mapping[TopicPartition, int], *, insist: bool = False) -> bool:
+        """`insist`: this is the last chance, so no rest."""
         changed = {place: offset for place, offset in offsets.items() if self._published.get(place) != offset}
         if not changed:
             return True
-        if self._monotonic() < self._rests_until:
+        if self._monotonic() < self._rests_until and not insist:
             return False
         try:
             catalog.publish(self.group, changed)

@@ -86,7 +86,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end of the next batch; `start` itself, unchanged, when there is none."""
         position = Position.from_json(start)
         self._publish(position)
-        if self._is_idle(position):
+        if self._available_now is None and self._is_idle(position):
             return start
         begins, ends = self._what_waits(position)
         if self._is_put_off(rows_between(begins, ends), limit):
@@ -94,6 +94,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             ends = limit_rows(begins, ends, limit.max_rows)
         if rows_between(begins, ends) == 0:
+            self._publish(position, insist=self._available_now is not None)
             return start
         self._last_batch = self._monotonic()
         return self._end_of_batch(position, begins, ends).to_json()
@@ -197,6 +198,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ids = {name: view.topic_id for name, view in self._topics.items()}
         return Position(offsets, ids, lag_target=target, **more)
 
-    def _publish(self, position: Position) -> None:
+    def _publish(self, position: Position, *, insist: bool = False) -> None:
         if self._lag is not None:
-            self._lag.publish(self._cluster(), position.offsets)
+            self._lag.publish(self._cluster(), position.offsets, insist=insist)

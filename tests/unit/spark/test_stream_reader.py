@@ -206,6 +206,16 @@ def test_consumed_offsets_are_published_when_they_change(cluster: FakeCatalog, c
     assert "group" not in end
 
 
+def test_the_last_offsets_of_available_now_are_published_without_a_rest(cluster: FakeCatalog, clock: Clock) -> None:
+    stream = reader(cluster, clock, group__id="g")
+    stream.prepareForTriggerAvailableNow()
+    cluster.publishing_fails = True
+    end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    cluster.publishing_fails = False
+    assert stream.latestOffset(end, ReadAllAvailable()) is end
+    assert sorted(cluster.groups["g"].values()) == [10, 20]
+
+
 def test_without_a_group_the_offset_says_where_the_listener_publishes(cluster: FakeCatalog) -> None:
     assert reader(cluster, groupIdPrefix="team").initialOffset()["group"] == {"prefix": "team", "servers": "h:1"}
     secured = reader(cluster, kafka__security__protocol="SSL").initialOffset()["group"]
