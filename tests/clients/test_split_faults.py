@@ -22,7 +22,7 @@ from tests.support.split_reading import SECONDS, client_settings, rows_of, split
 from tests.support.waiting import wait_until
 
 COUNT = 400
-SMALL = ReadSettings(timeout_seconds=2 * SECONDS, fetch_bytes=2000, batch_bytes=4000, budget_bytes=10_000)
+SMALL = ReadSettings(timeout_seconds=4 * SECONDS, fetch_bytes=2000, batch_bytes=4000, budget_bytes=10_000)
 
 
 def fill(address: str, topic: str, count: int = COUNT) -> None:
