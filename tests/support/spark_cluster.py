@@ -92,7 +92,7 @@ class StandaloneCluster:
             for name, process in self._processes.items()
             if name.startswith("worker") and process.poll() is None
             for child in psutil.Process(process.pid).children(recursive=True)
-            if "CoarseGrainedExecutorBackend" in " ".join(child.cmdline())
+            if "CoarseGrainedExecutorBackend" in command_of(child)
         ]
 
     def stop(self) -> None:
@@ -108,3 +108,11 @@ class StandaloneCluster:
                     member.kill()
             psutil.wait_procs(family, timeout=START_SECONDS)
         self._processes.clear()
+
+
+def command_of(process: psutil.Process) -> str:
+    """Nothing for one that has just ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
