@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from moldau.spark.writing import task as task_module
+from moldau.spark.writing import transactions as transactions_module
 from moldau.spark.writing.errors import (
     BatchFinished,
     CheckpointRewound,
@@ -336,3 +337,42 @@ class TestTransactions:
             sink.batch("run-0", 0, [["x" * 2_000_000]])
         sink.batch("run-0", 0, [rows_of_batch(0)])
         assert read_committed(sink.bootstrap, sink.topic) == once(0)
+
+
+class TestTransactionsOfTheFirstForm:
+    """Before KIP-890 partitions and groups were added to a transaction first; clusters with that form are many."""
+
+    @pytest.fixture(autouse=True)
+    def nobody_offers_the_second_form(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(transactions_module, "VERSION_2", 99)
+
+    def test_batches(self, sink: Sink, switch: KillSwitch) -> None:
+        switch.arm(None)
+        for batch in range(3):
+            sink.batch("run-0", batch, cut(rows_of_batch(batch), 2))
+        assert {"AddPartitionsToTxnRequest", "AddOffsetsToTxnRequest"} <= set(switch.names)
+        assert read_committed(sink.bootstrap, sink.topic) == once(0, 1, 2)
+
+    def test_killed_and_restarted(self, address: str, admin: AdminClient, topic: str, switch: KillSwitch) -> None:
+        create_topic(admin, topic, 3)
+        wanted: Counter[str] = Counter()
+        last = requests_of_a_batch(Sink(address, topic, query=f"{topic}-count"), switch)
+        wanted += once(0, 1)
+        for kill_at in range(2, last + 1, 3):
+            sink = Sink(address, topic, query=f"{kill_at}-{topic}")
+            sink.batch("run-0", 0, cut(rows_of_batch(0, sink.query), 2))
+            switch.arm(kill_at, after_answer=True)
+            with suppress(Killed):
+                sink.batch("run-0", 1, cut(rows_of_batch(1, sink.query), 2))
+            switch.arm(None)
+            sink.batch("run-1", 1, cut(rows_of_batch(1, sink.query), 2))
+            wanted += once(0, 1, scenario=sink.query)
+        assert read_committed(address, topic) == wanted
+
+    def test_an_attempt_that_outlives_its_run(self, sink: Sink) -> None:
+        eager = sink.with_options(**EAGER)
+        eager.batch("run-0", 0, cut(rows_of_batch(0), 2))
+        zombie = Held(eager, Attempt("run-0", "w", 1, 1), cut(rows_of_batch(1), 2)[1])
+        eager.batch("run-1", 1, [rows_of_batch(1)])
+        assert isinstance(zombie.finish(), Fenced)
+        assert read_committed(sink.bootstrap, sink.topic) == once(0, 1)

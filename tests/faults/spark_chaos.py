@@ -23,7 +23,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -127,7 +127,7 @@ class Campaign:
             for kind in kinds:
                 self._feed()
                 life = self._random.uniform(0, LONGEST_LIFE_SECONDS)
-                time.sleep(life)  # the random moment itself, not a wait for something
+                threading.Event().wait(life)
                 self._kill(kind)
                 self._say(f"{number + 1}: {kind} killed after {life:.1f} s")
                 self.job.ensure()

@@ -45,7 +45,7 @@ class ProduceSettings:
     acks: int = ACKS_ALL
     timeout_ms: int = 30_000
     delivery_seconds: float = 120.0
-    request_bytes: int = 4 << 20
+    request_bytes: int = 1 << 20
 
 
 @dataclass(slots=True)
