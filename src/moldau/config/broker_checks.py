@@ -13,6 +13,8 @@ from moldau.config.tables import broker_settings
 
 _Result = TypeVar("_Result")
 _MEBIBYTE = 1 << 20
+# none, gzip, snappy, lz4, zstd
+_CODECS = range(5)
 _HOST_NAME = re.compile(r"[0-9a-zA-Z_]([0-9a-zA-Z_.-]*[0-9a-zA-Z_.])?", re.ASCII)
 
 
@@ -158,6 +160,11 @@ def _check_cordoned(values: Mapping[str, Any]) -> None:
     _require(not strangers, key, values, message)
 
 
+def _check_offsets_codec(values: Mapping[str, Any]) -> None:
+    codec = values["offsets.topic.compression.codec"]
+    _require(codec in _CODECS, "offsets.topic.compression.codec", values, f"Unknown compression type id: {codec}")
+
+
 _RULES = (
     _check_ids,
     _check_roll,
@@ -168,6 +175,7 @@ _RULES = (
     _check_queue,
     _check_connections,
     _check_idle,
+    _check_offsets_codec,
 )
 
 

@@ -10,11 +10,13 @@ compaction and dumps; batches on their way from producers to consumers stay byte
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final, cast
 
-from moldau.kernels import check_batch, crc32c, decode_records
+from moldau.kernels import check_batch, crc32c, decode_records, encode_records
 from moldau.kernels.status import BatchStatus
 from moldau.types.ids import NO_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
 from moldau.wire.batch import (
@@ -40,6 +42,8 @@ from moldau.wire.compression import Codec, compress, decompress
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from moldau.kernels.signatures import BytesSource
 
 LARGEST_BATCH: Final = 0x7FFFFFFF
 
@@ -118,6 +122,49 @@ def build_batch(
         base_sequence=base_sequence,
         count=len(chosen),
     )
+
+
+def build_keyed_batch(
+    keys: Sequence[bytes],
+    values: Sequence[bytes | None],
+    timestamp: int,
+    *,
+    codec: int = Codec.NONE,
+    transactional: bool = False,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_EPOCH,
+) -> bytes:
+    """A batch of records without headers, all of one time, encoded by the kernel: for writers of many small ones."""
+    count = len(keys)
+    order = array("i", range(count))
+    columns = (_as_column(keys), _as_column(values), None, None)
+    payload, _, _, _ = encode_records(columns, count, order, 0, count, timestamp, timestamp, 0, LARGEST_BATCH)
+    return assemble_batch(
+        compress(codec, payload) if codec else payload,
+        base_offset=0,
+        leader_epoch=NO_EPOCH,
+        attributes=batch_attributes(codec, CREATE_TIME, transactional, control=False),
+        last_offset_delta=count - 1,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=NO_SEQUENCE,
+        count=count,
+    )
+
+
+def _as_column(items: Sequence[bytes | None]) -> BytesSource:
+    """In Arrow's layout: where each item ends, all of them joined, and a bit for each that is not null."""
+    validity = None
+    if None in items:
+        validity = bytearray((len(items) + 7) // 8)
+        for index, item in enumerate(items):
+            if item is not None:
+                validity[index >> 3] |= 1 << (index & 7)
+        items = [item or b"" for item in items]
+    present = cast("Sequence[bytes]", items)
+    return validity, array("i", accumulate(map(len, present), initial=0)), b"".join(present), 0, False
 
 
 def assemble_batch(

@@ -112,6 +112,7 @@ def test_settings_that_disagree_are_refused_at_once() -> None:
         ({"cordoned.log.dirs": "*,/tmp/kafka-logs"}, "cordoned.log.dirs"),
         ({"log.dirs": ""}, "log.dirs"),
         ({"num.io.threads": "0"}, "num.io.threads"),
+        ({"offsets.topic.compression.codec": "5"}, "offsets.topic.compression.codec"),
     ],
 )
 def test_a_bad_value_is_refused(properties: dict[str, str], key: str) -> None:

@@ -39,7 +39,17 @@ def group_service(
     def new_machine(partition: int, shard_timers: Timers) -> GroupMachine:
         return GroupMachine(partition, shard_timers, config, image, wall_ms, new_uuid)
 
-    return CoordinatorService(OFFSETS_TOPIC, new_machine, timers, partitions, appends, run_blocking, monotonic, wall_ms)
+    return CoordinatorService(
+        OFFSETS_TOPIC,
+        new_machine,
+        timers,
+        partitions,
+        appends,
+        run_blocking,
+        monotonic,
+        wall_ms,
+        codec=lambda: config().offsets_topic_compression_codec,
+    )
 
 
 def forget_deleted_topics(groups: CoordinatorService[GroupMachine], delta: ImageDelta) -> Work[None]:

@@ -19,11 +19,16 @@ from moldau.server.appends import AppendQueue, RunBlocking
 from moldau.server.coordination.shard_log import PartitionShardLog, load_shard
 from moldau.server.partition_table import PartitionTable
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.wire.compression import Codec
 
 log = logging.getLogger("moldau.server.coordination")
 
 M = TypeVar("M", bound=Machine)
 T = TypeVar("T")
+
+
+def uncompressed() -> int:
+    return Codec.NONE
 
 
 class CoordinatorService(Generic[M]):
@@ -37,13 +42,16 @@ class CoordinatorService(Generic[M]):
         run_blocking: RunBlocking,
         monotonic: Callable[[], float],
         wall_ms: Callable[[], int],
+        codec: Callable[[], int] = uncompressed,
     ) -> None:
+        """`codec`: in which the topic's records are stored."""
         self.topic = topic
         self.runtime: CoordinatorRuntime[M] = CoordinatorRuntime(new_machine, timers, monotonic, self._reload)
         self._partitions = partitions
         self._appends = appends
         self._run_blocking = run_blocking
         self._wall_ms = wall_ms
+        self._codec = codec
         self._count = 0
         self._epochs: dict[int, int] = {}
         self._loading: set[asyncio.Task[None]] = set()
@@ -98,7 +106,7 @@ class CoordinatorService(Generic[M]):
     def _begin(self, index: int) -> None:
         partition = self._partitions.get(self.topic, index)
         self._epochs[index] = partition.leader_epoch
-        shard_log = PartitionShardLog(partition, self._appends, self._wall_ms)
+        shard_log = PartitionShardLog(partition, self._appends, self._wall_ms, self._codec)
         shard = self.runtime.begin(index, partition.leader_epoch, shard_log)
         partition_log = partition.leader_log()
         if partition_log.staged_end_offset == partition_log.log_start_offset:

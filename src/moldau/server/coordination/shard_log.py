@@ -16,7 +16,7 @@ from moldau.storage.batch_info import BatchInfo, Origin
 from moldau.storage.log import LogSlice
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.control import ControlType, decode_control_type
-from moldau.wire.records import LARGEST_BATCH, Batch, Record, build_batch, iter_batches, iter_records
+from moldau.wire.records import LARGEST_BATCH, Batch, build_keyed_batch, iter_batches, iter_records
 from moldau.work.turns import Work, in_turns, pauses
 
 #: Read at once; batches may be larger.
@@ -26,20 +26,25 @@ LOAD_SLICE_BYTES = 128 * 1024
 class PartitionShardLog:
     """Implements ShardLog."""
 
-    def __init__(self, partition: Partition, appends: AppendQueue, wall_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, partition: Partition, appends: AppendQueue, wall_ms: Callable[[], int], codec: Callable[[], int]
+    ) -> None:
         self._partition = partition
         self._appends = appends
         self._wall_ms = wall_ms
+        self._codec = codec
 
     def append(self, records: Sequence[StateRecord], producer: ProducerStamp | None, done: Appended) -> None:
         partition = self._partition
         log = partition.leader_log()
         if not partition.has_enough_in_sync(log.config.min_insync_replicas):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
-        now_ms = self._wall_ms()
         batch = bytearray(
-            build_batch(
-                [Record(key=record.key, value=record.value, timestamp=now_ms) for record in records],
+            build_keyed_batch(
+                [record.key for record in records],
+                [record.value for record in records],
+                self._wall_ms(),
+                codec=self._codec(),
                 transactional=producer is not None,
                 producer_id=-1 if producer is None else producer.producer_id,
                 producer_epoch=-1 if producer is None else producer.producer_epoch,
