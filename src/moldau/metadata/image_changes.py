@@ -110,7 +110,7 @@ def applying(image: ClusterImage, changes: Changes) -> Work[tuple[ClusterImage, 
         group_settings=_merged(image.group_settings, changed.group_settings),
         client_metrics_settings=_merged(image.client_metrics_settings, changed.client_metrics_settings),
     )
-    updated = _apply_topics(updated, changed.topics)
+    updated = yield from _apply_topics(updated, changed.topics)
     return updated, _delta(image, updated, changed)
 
 
@@ -158,13 +158,16 @@ def _apply_single(image: ClusterImage, path: str, entry: Versioned | None) -> Cl
     return image
 
 
-def _apply_topics(image: ClusterImage, changes: Mapping[str, _TopicChanges]) -> ClusterImage:
+def _apply_topics(image: ClusterImage, changes: Mapping[str, _TopicChanges]) -> Work[ClusterImage]:
     if not changes:
         return image
+    paused = pauses()
     topics = dict(image.topics)
     by_id = dict(image.topics_by_id)
     loose = dict(image.loose)
     for name, change in changes.items():
+        if next(paused):
+            yield
         old = topics.pop(name, None)
         if old is not None:
             del by_id[old.id]

@@ -17,6 +17,9 @@ from moldau.storage.manager import NewLog
 from moldau.types.ids import TopicPartition
 from moldau.work.turns import Work, pauses
 
+#: Each has all of its settings worked out.
+TOPICS_PER_TURN = 8
+
 
 def new_logs(
     operations: Sequence[Operation],
@@ -24,7 +27,7 @@ def new_logs(
     local_id: int,
     resolve: Callable[[dict[str, str]], TopicConfig],
 ) -> Work[list[NewLog]]:
-    paused = pauses()
+    paused, resolving = pauses(), pauses(TOPICS_PER_TURN)
     puts = {operation.path: operation.value for operation in operations if isinstance(operation, Put)}
     found: list[NewLog] = []
     for path, value in puts.items():
@@ -33,6 +36,8 @@ def new_logs(
         name = path.removeprefix(paths.TOPICS + "/")
         if name == path or "/" in name:
             continue
+        if next(resolving):
+            yield
         topic = codec.decode_topic(path, value)
         known = image.topics.get(name)
         settings = dict(known.configs) if known is not None and known.id == topic.id else {}

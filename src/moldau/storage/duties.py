@@ -25,7 +25,7 @@ log = logging.getLogger("moldau.storage.duties")
 
 RunBlocking: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
 # About a millisecond of work between two looks at the rest of the broker.
-LOGS_PER_BREATH = 16
+LOGS_PER_BREATH = 8
 
 
 class LogDuties:

@@ -27,7 +27,7 @@ __all__ = (
 )  # fmt: skip
 
 #: Array elements that are read or written between two yields.
-ELEMENTS_PER_TURN = 128
+ELEMENTS_PER_TURN = 64
 
 FIXED = {
     "int8": "b",

@@ -18,7 +18,7 @@ T = TypeVar("T")
 Work: TypeAlias = Generator[None, None, T]
 
 SLICE_SECONDS = 0.002
-STEPS_BETWEEN_YIELDS = 128
+STEPS_BETWEEN_YIELDS = 64
 
 #: Tests put in one that lets a slice end at every yield.
 clock = perf_counter

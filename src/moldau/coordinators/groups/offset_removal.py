@@ -13,7 +13,7 @@ from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_TIMESTAMP, TopicPartition
 
 #: So many offsets are looked at in one turn of the loop: a few milliseconds.
-OFFSETS_PER_LOOK = 256
+OFFSETS_PER_LOOK = 64
 #: A time that has passed: in the next turn of the loop.
 SOON = 0.0
 

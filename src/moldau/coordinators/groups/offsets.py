@@ -56,13 +56,16 @@ class OffsetTable:
         """Group and partition of each offset of this very topic, pending ones included."""
         for group in self.readers.get(topic, ()):
             found = self.committed.get(group, {}).get(topic, {})
-            partitions = {index for index, offset in found.items() if not offset.is_of_another_topic(topic_id)}
-            for groups in self.pending.values():
-                for partition, pending in groups.get(group, {}).items():
-                    if partition.topic == topic and not pending.offset.is_of_another_topic(topic_id):
-                        partitions.add(partition.partition)
-            for index in sorted(partitions):
-                yield group, index
+            waiting = {
+                partition.partition
+                for groups in self.pending.values()
+                for partition, pending in groups.get(group, {}).items()
+                if partition.topic == topic and not pending.offset.is_of_another_topic(topic_id)
+            }
+            # There may be thousands, and whoever asks may want a few.
+            for index in sorted(found.keys() | waiting):
+                if index in waiting or not found[index].is_of_another_topic(topic_id):
+                    yield group, index
 
     def groups(self) -> set[str]:
         """Whoever has an offset, pending ones included."""

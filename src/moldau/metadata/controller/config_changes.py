@@ -29,7 +29,7 @@ from moldau.types.errors import ErrorCode, KafkaError
 from moldau.work.turns import Work, pauses
 
 _OPERATIONS = frozenset(AlterOperation)
-RESOURCES_PER_TURN = 16
+RESOURCES_PER_TURN = 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from moldau.work.turns import Work, pauses
 
 UNSET = -1
 MAX_PARTITIONS_PER_REQUEST = 10_000
-TOPICS_PER_TURN = 16
+TOPICS_PER_TURN = 8
 
 
 @dataclass(frozen=True, slots=True)

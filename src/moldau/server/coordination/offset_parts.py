@@ -21,7 +21,7 @@ from moldau.server.coordination.service import CoordinatorService
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.work.turns import Work, pauses, run
 
-OFFSETS_PER_PART = 256
+OFFSETS_PER_PART = 64
 
 Committed = Deferred[list[ErrorCode]]
 Commit = Callable[[GroupMachine, float, Sequence[WantedOffset]], Write[list[ErrorCode]]]

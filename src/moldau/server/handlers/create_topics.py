@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 #: Each is told with all of its settings.
-TOPICS_PER_TURN = 4
+TOPICS_PER_TURN = 2
 
 
 async def handle(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:

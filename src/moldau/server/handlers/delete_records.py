@@ -39,11 +39,13 @@ def handle(
 
 def respond(broker: Broker, context: RequestContext, request: DeleteRecordsRequest) -> Work[DeleteRecordsResponse]:
     """A partition that is named twice is answered once, for the last time it was named."""
+    paused = pauses(PARTITIONS_PER_TURN)
     wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
     for topic in request.topics:
         for partition in topic.partitions:
             wanted.setdefault(topic.name, {})[partition.partition_index] = partition
-    paused = pauses(PARTITIONS_PER_TURN)
+            if next(paused):
+                yield
     topics = []
     for name, partitions in wanted.items():
         answers = []

@@ -42,7 +42,7 @@ MALFORMED = (
 )
 #: Kafka sends an empty message, not none, where there is nothing to say.
 NOTHING_TO_SAY = ""
-RESOURCES_PER_TURN = 2
+RESOURCES_PER_TURN = 1
 
 
 def handle(

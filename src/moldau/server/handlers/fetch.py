@@ -128,16 +128,19 @@ class Fetch:
             self.slot.answer(())
             return
         answered = yield from self.worth_telling(fetch)
+        paused = pauses()
         topics: dict[UUID | str, list[Fetched]] = {}
         for target, fetched in answered:
             topics.setdefault(target.key[0], []).append(fetched)
+            if next(paused):
+                yield
         pieces = yield from pack_fetch_answer(
             self.context.api_version,
             self.context.correlation_id,
             list(topics.items()),
             throttle_ms=self.slot.mute_ms,
             session_id=NO_SESSION if self.session is None else self.session.id,
-            endpoints=self.endpoints(answered),
+            endpoints=self.endpoints(answered) if fetch.has_error else (),
         )
         self.slot.answer(pieces)
         self.broker.record_fetch(fetch, perf_counter() - self.started)

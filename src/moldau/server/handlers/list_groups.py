@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 CLUSTER = "kafka-cluster"
-LISTED_AT_ONCE = 500
+LISTED_AT_ONCE = 100
 
 
 def handle(

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 TOPIC_IDS_FROM = 12
 AUTO_CREATION_IS_ASKED_FROM = 4
 CLUSTER = "kafka-cluster"
+TOPICS_PER_TURN = 32
 
 TopicWork: TypeAlias = Work[MetadataResponseTopic | Encoded]
 
@@ -189,7 +190,7 @@ def around_index(partition: PartitionImage, offline: Sequence[int], version: int
 def respond(
     broker: Broker, context: RequestContext, request: MetadataRequest, topics: Iterable[TopicWork]
 ) -> Work[MetadataResponse]:
-    paused = pauses()
+    paused = pauses(TOPICS_PER_TURN)
     answers: list[MetadataResponseTopic | Encoded] = []
     for topic in topics:
         answers.append((yield from topic))

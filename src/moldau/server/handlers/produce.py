@@ -9,7 +9,8 @@ with batches for hundreds of partitions is taken apart in turns.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -29,6 +30,7 @@ from moldau.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -47,7 +49,9 @@ log = logging.getLogger("moldau.server.produce")
 TOPIC_IDS_FROM = 13
 ENDPOINTS_FROM = 10
 #: Each is validated, and written at the end of the turn.
-BATCHES_PER_TURN = 32
+BATCHES_PER_TURN = 16
+
+index_of: Callable[[PartitionProduceData], int] = attrgetter("index")
 VALID_ACKS = (ALL, NOTHING, 1)
 
 
@@ -93,13 +97,15 @@ def take_apart(broker: Broker, context: RequestContext, frame: Frame, body: int,
 
 def drop_repeated(request: ProduceRequest) -> None:
     """Of a partition that is named twice the last batch counts, as in Apache Kafka."""
+    topics = request.topic_data
+    are_named_once = all(len(set(map(index_of, each.partition_data))) == len(each.partition_data) for each in topics)
+    if are_named_once and len({(topic.topic_id, topic.name) for topic in topics}) == len(topics):
+        return
     last = {
         (topic.topic_id, topic.name, wanted.index): wanted
         for topic in request.topic_data
         for wanted in topic.partition_data
     }
-    if len(last) == sum(len(topic.partition_data) for topic in request.topic_data):
-        return
     for topic in request.topic_data:
         topic.partition_data = [
             wanted for wanted in topic.partition_data if last[topic.topic_id, topic.name, wanted.index] is wanted
