@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 
 from packaging.requirements import Requirement
 
-from tests.tidy.tree import ROOT, SOURCE, python_files, text_files
+from tests.tidy.tree import ROOT, SOURCE, python_files, text_files, tree_of
 
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)[^)]*\)")
 
@@ -51,6 +52,25 @@ def test_links_between_documents_lead_somewhere() -> None:
         if not (path.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "index.md").read_text()
+    pages = (path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md"))
+    assert sorted(page for page in pages if page != "index.md" and f"({page})" not in index) == []
+
+
+def test_every_example_is_in_its_page() -> None:
+    named = set(re.findall(r"^\| `(\w+)\.py`", (ROOT / "docs" / "howto" / "examples.md").read_text(), re.MULTILINE))
+    assert named == {path.stem for path in (ROOT / "examples").glob("*.py")} - {"common"}
+
+
+def test_every_error_of_the_sink_has_its_remedy() -> None:
+    errors = tree_of(SOURCE / "spark" / "writing" / "errors.py").body
+    page = (ROOT / "docs" / "howto" / "exactly-once.md").read_text()
+    remedies = page[page.index("## When it stops") :]
+    names = [node.name for node in errors if isinstance(node, ast.ClassDef)]
+    assert [name for name in names if f"`{name}`" not in remedies] == []
 
 
 def test_make_targets_in_the_documents_exist() -> None:
