@@ -248,25 +248,36 @@ def test_a_writer_that_reads_no_answers(broker: BrokerProcess) -> None:
         assert sent < len(requests), "everything was read although no answer was taken"
 
 
-def test_thousands_of_idle_connections(broker: BrokerProcess) -> None:
-    """As many as the limit on open files allows, up to 3,000: each still works, none costs more than a few KB."""
+@pytest.mark.timeout(600)
+def test_ten_thousand_idle_connections(broker: BrokerProcess) -> None:
+    """Each still works, and none costs more than a few KB. Where the system lets a process open fewer files, as many as
+    it allows: the broker and this test hold one for each."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    wanted = min(3000, (hard if hard > 0 else 100_000) // 2 - 200)
+    wanted = min(10_000, (hard if hard > 0 else 100_000) - 500)
     before = resident_bytes(broker.pid)
+    connections: list[RawConnection] = []
     try:
-        with contextlib.ExitStack() as held:
-            connections = []
-            for _ in range(wanted):
-                # One at a time: more than socket.listen.backlog.size at once would wait for a resent SYN.
-                connections.append(held.enter_context(connect(broker)))
-                api_versions(connections[-1])
-            assert resident_bytes(broker.pid) - before < wanted * 8192 + 8 * MEGABYTE
-            for connection in connections[::50]:
-                assert api_versions(connection) > 10
+        while len(connections) < wanted:
+            # More than socket.listen.backlog.size at once would wait for a resent SYN.
+            lot = [connect(broker, 60) for _ in range(min(40, wanted - len(connections)))]
+            connections += lot
+            for connection in lot:
+                connection.send(request(API_VERSIONS, 0, b""))
+            for connection in lot:
+                assert connection.receive() is not None
+        assert resident_bytes(broker.pid) - before < wanted * 6144 + 8 * MEGABYTE
+        for connection in connections[::97]:
+            assert api_versions(connection) > 10
+        with connect(broker, 60) as one_more:
+            assert known_brokers(one_more) == 1
     finally:
+        for connection in connections:
+            # Without a farewell: thousands of ports would else be out of use for a minute.
+            connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            connection.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    wait_until(lambda: open_files(broker) < wanted // 2, "the broker has closed its ends")
+    wait_until(lambda: open_files(broker) < wanted // 10, "the broker has closed its ends")
 
 
 def open_files(broker: BrokerProcess) -> int:
