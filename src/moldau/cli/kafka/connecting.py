@@ -19,6 +19,9 @@ NEW_CONSUMER: Final = flag("new-consumer", hidden=True)
 SERVER_OPTIONS: Final = ("bootstrap-server", "broker-list", "zookeeper")
 
 
+_opened: list[Connection] = []
+
+
 def names_cluster(options: Options) -> bool:
     return any(name in options.parser.options and options.has(name) for name in SERVER_OPTIONS)
 
@@ -66,7 +69,15 @@ def connect(options: Options, *config_options: str) -> Connection:
 def connect_with(properties: dict[str, str]) -> Connection:
     from moldau.cli.connect import Connection
 
-    return Connection(properties, lenient=True)
+    made = Connection(properties, lenient=True)
+    _opened.append(made)
+    return made
+
+
+def close_all() -> None:
+    """Ends every connection of this process; the entry calls it when a tool has ended."""
+    while _opened:
+        _opened.pop().close()
 
 
 CLUSTER_OPTIONS: Final[tuple[Option, ...]] = (BOOTSTRAP, COMMAND_CONFIG, ZOOKEEPER)

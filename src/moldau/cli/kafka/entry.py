@@ -53,6 +53,14 @@ def run(name: str, arguments: Sequence[str]) -> int:
         return 0
     except Exception as error:
         return tell(error)
+    finally:
+        close_connections()
+
+
+def close_connections() -> None:
+    connecting = sys.modules.get("moldau.cli.kafka.connecting")
+    if connecting is not None:
+        connecting.close_all()
 
 
 def tell(error: Exception) -> int:
