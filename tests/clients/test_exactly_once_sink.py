@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from moldau.spark.writing import task as task_module
 from moldau.spark.writing import transactions as transactions_module
@@ -24,15 +25,18 @@ from moldau.spark.writing.errors import (
     SecondWrite,
     SinkError,
     TakenOver,
+    TransactionTimedOut,
 )
 from moldau.spark.writing.identity import Attempt
 from moldau.spark.writing.links import Links
-from tests.support.admin import create_topic
+from tests.clients.conftest import StartBroker
+from tests.support.admin import admin_client, create_topic
 from tests.support.sink import Killed, KillSwitch, Sink, cut, read_committed, rows_of
+from tests.support.waiting import wait_until
 
 ROWS = [f"row-{number}" for number in range(12)]
-EAGER = {"kafka.batch.size": "1", "stageBytes": "1"}
-"""The transaction opens with the first row."""
+EAGER = {"kafka.batch.size": "1", "kafka.max.request.size": "1", "stageBytes": "1"}
+"""The transaction opens, and the broker knows, with the first row."""
 
 
 @pytest.fixture
@@ -285,6 +289,14 @@ class TestIdentity:
         assert [group.group_id for group in groups if sink.query in group.group_id] == [sink.identity.group]
 
 
+def nothing_is_open(admin: AdminClient, topic: str) -> bool:
+    """The last stable offset has passed the records."""
+    place = TopicPartition(topic, 0)
+    request = {place: OffsetSpec.latest()}
+    stable = admin.list_offsets(request, isolation_level=IsolationLevel.READ_COMMITTED)[place].result(30).offset
+    return bool(stable > 0)
+
+
 class TestTransactions:
     def test_two_hundred_tasks_with_ten_rows(self, sink: Sink, switch: KillSwitch) -> None:
         tasks: list[list[str]] = [[] for _ in range(200)]
@@ -304,6 +316,21 @@ class TestTransactions:
         assert not threading.Event().wait(2.5)
         assert slow.finish().outcome.result.rows == len(ROWS)
         assert read_committed(sink.bootstrap, sink.topic) == once(0)
+
+    def test_a_transaction_that_is_open_for_too_long(self, own_broker: StartBroker, topic: str) -> None:
+        """The stage was full, so it had to be opened, and the broker ended it before the input had."""
+        running = own_broker(**{"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100})
+        admin = admin_client(running.address)
+        create_topic(admin, topic)
+        options = {**EAGER, "kafka.transaction.timeout.ms": "1000"}
+        sink = Sink(running.address, topic, query=topic, options=options)
+        slow = Held(sink, Attempt("run-0", "w", 0, 0), rows_of_batch(0))
+        wait_until(lambda: nothing_is_open(admin, topic), "the broker ends the transaction", 60)
+        end = slow.finish()
+        assert isinstance(end, TransactionTimedOut)
+        assert "stageBytes" in str(end)
+        sink.batch("run-0", 0, [rows_of_batch(0)])
+        assert read_committed(running.address, topic) == once(0)
 
     def test_the_broker_caps_the_time_out(self, sink: Sink) -> None:
         sink.with_options(**{"kafka.transaction.timeout.ms": "2000000000"}).batch("run-0", 0, [rows_of_batch(0)])
