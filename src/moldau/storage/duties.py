@@ -270,14 +270,19 @@ class LogDuties:
         return await self.cleaner.clean_due(now_ms)
 
     async def truncate(self, partition_log: PartitionLog, offset: int) -> None:
-        """Cuts a log that is not cleaned meanwhile; what is written from there on counts as not cleaned yet."""
+        """Cuts a log that is not cleaned meanwhile. What is written from there on counts as not cleaned and not flushed
+        yet, also for a start after a crash: nothing may be appended before this returns."""
         partition = partition_log.topic_partition
         await self.cleaner.pause(partition)
         try:
             partition_log.truncate_to(offset)
-            cleaned = self.directory_of(partition_log).cleaned_offsets
-            if cleaned.on_disk.get(partition, 0) > partition_log.log_end_offset:
-                await self.run_blocking(cleaned.setter(partition, partition_log.log_end_offset))
+            directory = self.directory_of(partition_log)
+            for checkpoint, limit in (
+                (directory.cleaned_offsets, partition_log.log_end_offset),
+                (directory.recovery_points, partition_log.recovery_point),
+            ):
+                if checkpoint.on_disk.get(partition, 0) > limit:
+                    await self.run_blocking(checkpoint.setter(partition, limit))
         except (OSError, LogIOError) as error:
             self.io_failed(partition_log, error)
             raise

@@ -171,11 +171,17 @@ class LogAppends(LogBase):
                 if part:
                     self._write(self.segments.active, part, part_size)
                     part, part_size = [], 0
-                self._roll(batch[2])
+                self._roll(self._next_base(batch))
             part.append(batch)
             part_size += batch[1]
         self._write(self.segments.active, part, part_size)
         self._set_roll_time()
+
+    def _next_base(self, batch: Staged) -> int:
+        """Where the last segment ends, also if a leader's compaction left a gap before the batch: recovery takes a gap
+        between two segments for a loss."""
+        end = self.log_end_offset
+        return end if batch[3] - end <= MAX_RELATIVE_OFFSET else batch[2]
 
     def _must_roll(self, batch: Staged, part: Sequence[Staged], part_size: int) -> bool:
         _, batch_size, _, last_offset, max_timestamp, _ = batch

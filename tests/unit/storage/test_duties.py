@@ -561,3 +561,33 @@ def test_a_truncated_log_is_dirty_from_there_on(tmp_path: Path) -> None:
         assert log.log_end_offset == 4
 
     asyncio.run(main())
+
+
+def test_what_is_written_after_a_truncation_counts_as_not_flushed(tmp_path: Path) -> None:
+    """A torn batch there is cut off at the next start; it is no damage to what was on disk before."""
+
+    async def before() -> Managed:
+        managed = managed_with(tmp_path, settings())
+        logs = await managed.start()
+        log = managed.log("t")
+        for _ in range(9):
+            append(log, b"old")
+        log.flush()
+        await logs.checkpoint_recovery_points()
+        assert offsets_in(tmp_path, checkpoints.RECOVERY_POINTS) == {T0: 9}
+        await logs.truncate(log, 4)
+        assert offsets_in(tmp_path, checkpoints.RECOVERY_POINTS) == {T0: 3}
+        for _ in range(3):
+            append(log, b"new")
+        managed.abandon()
+        return managed
+
+    async def after(managed: Managed) -> None:
+        logs = await managed.start()
+        assert logs.damage_of(T0) is None
+        assert managed.log("t").log_end_offset == 6
+
+    managed = asyncio.run(before())
+    log_file = tmp_path / "t-0" / "00000000000000000000.log"
+    log_file.write_bytes(log_file.read_bytes()[:-5])
+    asyncio.run(after(managed.restarted()))

@@ -156,6 +156,20 @@ def test_a_compacted_log_may_have_gaps(new_log):
     assert [offset for offset, _ in values_from(again)] == [0, 10, 20] and again.recovery.cut is None
 
 
+def test_gaps_that_a_leader_had_are_kept_by_its_followers(new_log):
+    """Whether or not the topic is compacted, or was, they lie within a segment and not between two."""
+    config = settings(segment_bytes=100)
+    log = new_log(config=config)
+    for base in (0, 10, 20, 2**32):
+        log.append_as_follower(batch(b"%d" % base, base_offset=base, leader_epoch=0))
+    assert log.segments.bases == [0, 1, 11, 2**32]
+    log.flush(21)
+    log.close(clean=False)
+    again = new_log(config=config, recovery_point=5)
+    assert [offset for offset, _ in values_from(again)][:3] == [0, 10, 20]
+    assert [offset for offset, _ in values_from(again, 5)][:2] == [10, 20]
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_missing_or_odd_indexes_of_sealed_segments_are_rebuilt(new_log, clean):
     log = filled(new_log, 40)
