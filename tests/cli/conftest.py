@@ -5,7 +5,6 @@ MOLDAU_TEST_PEER=apache puts Apache Kafka in its place.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from tests.peers.choice import new_broker
 from tests.support.admin import admin_client
 from tests.support.command import Ran, run
+from tests.support.names import own_name
 from tests.support.process import BrokerProcess
 
 
@@ -45,8 +45,7 @@ def admin(address: str) -> AdminClient:
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
     """A name nobody else uses, for a topic or a group."""
-    letters = "".join(c if c.isalnum() else "-" for c in request.node.name)
-    return f"{letters[:100]}-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}-{os.getpid()}"
+    return own_name(request.node.name, longest=100)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.peers.choice import new_broker
 from tests.support.admin import admin_client
+from tests.support.names import own_name
 from tests.support.process import BrokerProcess, free_port
 
 BOOTSTRAP = os.environ.get("MOLDAU_TEST_BOOTSTRAP")
@@ -94,9 +95,7 @@ def admin(address: str) -> AdminClient:
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
     """A topic name nobody else uses; the topic does not exist yet."""
-    letters = "".join(c if c.isalnum() else "-" for c in request.node.name)
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-    return f"{letters[:120]}-{worker}-{os.getpid()}"
+    return own_name(request.node.name)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from moldau.kernels import _native, encode
 from moldau.kernels.signatures import RowSources
 from moldau.spark.writing.columns import bytes_source, headers_source, numbers_source
 from moldau.wire.records import Record, assemble_batch, iter_records
+from tests.support import kernel_twins
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 MICROSECONDS = st.integers(-(2**60), 2**60)
@@ -31,15 +33,7 @@ ROWS = st.lists(
 )
 
 
-def agreed(name: str, *arguments: Any) -> Any:
-    answers = []
-    for module in (_native, encode):
-        try:
-            answers.append(getattr(module, name)(*arguments))
-        except ValueError as error:
-            answers.append(str(error))
-    assert answers[0] == answers[1]
-    return answers[0]
+agreed = partial(kernel_twins.agreed, encode)
 
 
 def sources(rows: list[Row], sliced: bool, wide: bool) -> RowSources:

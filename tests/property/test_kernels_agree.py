@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.kernels import BatchStatus, _native, python
 from moldau.wire.batch import COUNT_AT, HEADER_SIZE
+from tests.support import kernel_twins
 from tests.support.record_strategies import INT64, REGIONS, batches, damaged_batches
 
 COUNTS = st.integers(-2, 40) | st.just(2**31 - 1)
 PAYLOADS = st.binary(max_size=60) | st.builds(lambda data: data[HEADER_SIZE:], batches() | damaged_batches())
 
 
-def agreed(name: str, *arguments: Any) -> Any:
-    """What both answer, an exception included; fails if they differ."""
-    answers = []
-    for module in (_native, python):
-        try:
-            answers.append(getattr(module, name)(*arguments))
-        except ValueError as error:
-            answers.append(str(error))
-    assert answers[0] == answers[1]
-    return answers[0]
+agreed = partial(kernel_twins.agreed, python)
 
 
 @given(batches())

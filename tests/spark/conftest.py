@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from pyspark.sql import SparkSession
 from moldau.spark import session
 from tests.support.admin import admin_client
 from tests.support.broker import Broker
+from tests.support.names import own_name
 
 FOLDER = Path(__file__).parent
 TEST_SECONDS = 600
@@ -66,5 +66,4 @@ def admin(address: str) -> AdminClient:
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
     """A topic name nobody else uses; the topic does not exist yet."""
-    letters = "".join(c if c.isalnum() else "-" for c in request.node.name)
-    return f"{letters[:120]}-{os.getpid()}"
+    return own_name(request.node.name)

@@ -137,20 +137,20 @@ def encode_records(
         if base_timestamp is None:
             base_timestamp = timestamp
         body = bytearray(1)
-        _append_varint(body, _signed_64(timestamp - base_timestamp))
-        _append_varint(body, first_delta + taken)
-        _append_nullable(body, key)
-        _append_nullable(body, value)
-        _append_varint(body, len(headers))
+        append_varint(body, _signed_64(timestamp - base_timestamp))
+        append_varint(body, first_delta + taken)
+        append_nullable(body, key)
+        append_nullable(body, value)
+        append_varint(body, len(headers))
         for name, content in headers:
             if name is None:
                 raise ValueError(f"row {row} has a header without a key")
-            _append_nullable(body, name)
-            _append_nullable(body, content)
+            append_nullable(body, name)
+            append_nullable(body, content)
         if len(body) > _LARGEST_INT32:
             raise ValueError(f"row {row} is too large for a record")
         record = bytearray()
-        _append_varint(record, len(body))
+        append_varint(record, len(body))
         record += body
         if len(payload) + len(record) > room and first_delta + taken > 0:
             break
@@ -286,7 +286,8 @@ def _is_set(validity: memoryview | None, index: int) -> bool:
     return validity is None or bool(validity[index >> 3] >> (index & 7) & 1)
 
 
-def _append_varint(output: bytearray, value: int) -> None:
+def append_varint(output: bytearray, value: int) -> None:
+    """Zig-zag: small numbers of either sign become short. Right for both 32 and 64 bit numbers."""
     rest = value << 1 if value >= 0 else (~value << 1) | 1
     while rest > 0x7F:
         output.append(rest & 0x7F | 0x80)
@@ -294,11 +295,11 @@ def _append_varint(output: bytearray, value: int) -> None:
     output.append(rest)
 
 
-def _append_nullable(output: bytearray, value: bytes | None) -> None:
+def append_nullable(output: bytearray, value: bytes | None) -> None:
     if value is None:
         output.append(1)
     else:
-        _append_varint(output, len(value))
+        append_varint(output, len(value))
         output += value
 
 

@@ -17,6 +17,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.kernels import check_batch, crc32c, decode_records, encode_records
+from moldau.kernels.encode import append_nullable, append_varint
 from moldau.kernels.status import BatchStatus
 from moldau.types.ids import NO_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
 from moldau.wire.batch import (
@@ -220,31 +221,14 @@ def append_record(output: bytearray, record: Record, offset_delta: int, timestam
     body = bytearray(1)  # record attributes: none are defined
     append_varint(body, timestamp_delta)
     append_varint(body, offset_delta)
-    _append_nullable(body, record.key)
-    _append_nullable(body, record.value)
+    append_nullable(body, record.key)
+    append_nullable(body, record.value)
     append_varint(body, len(record.headers))
     for key, value in record.headers:
-        _append_nullable(body, key.encode("utf-8", "surrogateescape"))
-        _append_nullable(body, value)
+        append_nullable(body, key.encode("utf-8", "surrogateescape"))
+        append_nullable(body, value)
     append_varint(output, len(body))
     output += body
-
-
-def append_varint(output: bytearray, value: int) -> None:
-    """Zig-zag: small numbers of either sign become short. Right for both 32 and 64 bit numbers."""
-    rest = value << 1 if value >= 0 else (~value << 1) | 1
-    while rest > 0x7F:
-        output.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    output.append(rest)
-
-
-def _append_nullable(output: bytearray, value: bytes | None) -> None:
-    if value is None:
-        output.append(1)
-    else:
-        append_varint(output, len(value))
-        output += value
 
 
 def iter_batches(buffer: Buffer, *, verify: bool = True) -> Iterator[Batch]:

@@ -11,8 +11,9 @@ import pytest
 from crc32c import crc32c as reference
 
 from moldau.kernels import BatchCheck, BatchStatus
+from moldau.kernels.encode import append_varint
 from moldau.wire.batch import COUNT_AT, HEADER_SIZE, LAST_OFFSET_DELTA_AT, LENGTH_AT, MAGIC_AT, rewrite_crc
-from moldau.wire.records import Record, append_varint, assemble_batch, build_batch
+from moldau.wire.records import Record, assemble_batch, build_batch
 
 BASE_TIMESTAMP = 1_700_000_000_000
 

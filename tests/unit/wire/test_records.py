@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from moldau.kernels import BatchStatus, check_batch
+from moldau.kernels.encode import append_varint
 from moldau.wire.batch import CorruptBatchError, parse_header
 from moldau.wire.compression import Codec
-from moldau.wire.records import Record, append_varint, build_batch, iter_batches, iter_records
+from moldau.wire.records import Record, build_batch, iter_batches, iter_records
 
 RECORDS = [
     Record(b"value", b"key", 1000, (("h", b"1"), ("h", None), ("", b""))),

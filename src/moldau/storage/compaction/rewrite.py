@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moldau.kernels import records_spans
+from moldau.kernels.encode import append_varint
 from moldau.storage.compaction.offset_map import OffsetMap
 from moldau.storage.compaction.transactions import CleanedTransactions
 from moldau.types.ids import NO_TIMESTAMP
 from moldau.wire.batch import LOG_APPEND_TIME, BatchHeader
 from moldau.wire.compression import Codec, compress
-from moldau.wire.records import Batch, append_varint, assemble_batch, batch_attributes
+from moldau.wire.records import Batch, assemble_batch, batch_attributes
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
