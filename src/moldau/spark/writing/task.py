@@ -100,11 +100,12 @@ class RowWriter:
         if not self.wants_batches:
             return
         try:
-            for sealed in self.encoder.encode(rows, round(self.clock.wall() * 1000)):
-                self.accept(sealed)
+            full = list(self.encoder.encode(rows, round(self.clock.wall() * 1000)))
         except ValueError as error:
             column = "partition" if "partition" in str(error) else "headers"
             raise RowRefused(f"column {column!r}: {error}") from error
+        for sealed in full:
+            self.accept(sealed)
 
     def _topic_index(self, topic: str) -> int:
         known = self._topics.index(topic)
