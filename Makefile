@@ -15,8 +15,8 @@ help:  ## this list
 setup:  ## make .venv with everything (the other targets call it)
 	@scripts/python scripts/setup.py
 
-demo: setup  ## start a broker, write and read through a real client, kill it, see that nothing is lost
-	@moldau demo $(ARGS)
+demo: setup  ## events through topics and Spark, the job killed in the middle, every result proved (3 minutes)
+	@moldau demo --output build/demo $(ARGS)
 
 test: setup lint  ## lint and every test (under 10 minutes on 2 cores)
 	@pytest -n $(WORKERS) -m "not chaos and not live" $(ARGS)

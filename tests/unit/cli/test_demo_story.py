@@ -9,6 +9,7 @@ from dataclasses import replace
 from moldau.cli.demo import story
 from moldau.cli.demo.events import Event, Story
 from moldau.cli.demo.expected import Record, compute
+from moldau.cli.demo.generator import Pace
 from moldau.cli.demo.story import Reason
 
 START = 1_700_000_040.0
@@ -84,3 +85,15 @@ def test_a_doubled_and_a_lost_record_change_the_result() -> None:
     exact = compute(all_records, DEVICES)
     assert compute([*all_records, replace(all_records[100], offset=10**6)], DEVICES) != exact
     assert compute(all_records[1:], DEVICES) != exact
+
+
+def test_the_pace_never_comes_to_the_end_before_it_is_released() -> None:
+    now, released = [0.0], [False]
+    pace = Pace(100.0, 10.0, lambda: released[0], lambda: now[0])
+    assert pace.seconds_until(40.0) == 4.0
+    for _ in range(1000):
+        now[0] += 1.0
+        assert pace.seconds_until(100.0) > 0
+    released[0] = True
+    now[0] += 10.0
+    assert pace.seconds_until(100.0) <= 0

@@ -23,7 +23,11 @@ from moldau.spark import session
 from moldau.spark.listener import Progress, ProgressListener
 
 WATCH_SECONDS = 0.25
+IDLE = ("Waiting for data to arrive", "Waiting for next trigger")
 FAILED = 1
+SLOW_START = "Python worker failed to connect back"
+SLOW_STARTS = 100
+WHERE_THE_PLAN_BEGINS = "=== Streaming Query ==="
 
 
 class Job:
@@ -38,7 +42,9 @@ class Job:
             "moldau-demo", task["master"], ui=False, preload=["pandas"], settings=task["settings"]
         )
         self._spark.streams.addListener(ProgressListener(_tell_progress, publish_lag=False))
-        self._running: list[StreamingQuery] = []
+        self._writers: dict[str, Any] = {}
+        self._running: dict[str, StreamingQuery] = {}
+        self._slow_starts = 0
 
     def start(self) -> None:
         """Start the queries, those that others read from first."""
@@ -60,23 +66,40 @@ class Job:
 
     def _start(self, name: str, writer: Any) -> None:
         checkpoint = self._folder / "checkpoints" / name
-        query = writer.queryName(name).option("checkpointLocation", str(checkpoint)).outputMode("append").start()
-        self._running.append(query)
+        self._writers[name] = writer.queryName(name).option("checkpointLocation", str(checkpoint)).outputMode("append")
+        self._launch(name)
+        # One at a time: a start takes all the cores for a while, and Spark gives its helpers only seconds to come up.
+        pause = threading.Event()
+        while (query := self._running[name]).lastProgress is None and query.status["message"] not in IDLE:
+            pause.wait(WATCH_SECONDS)
+            self._look_after(name)
+
+    def _launch(self, name: str) -> None:
+        self._running[name] = self._writers[name].start()
         say(kind="started", query=name)
+
+    def _look_after(self, name: str) -> None:
+        """Raise what ended a query, unless it only was the machine that is too busy to start a process in time."""
+        problem = None if self._running[name].isActive else self._running[name].exception()
+        if problem is None:
+            return
+        if SLOW_START not in str(problem) or self._slow_starts >= SLOW_STARTS:
+            raise problem
+        self._slow_starts += 1
+        self._launch(name)
 
     def watch(self, finish: threading.Event) -> None:
         """Return when asked to finish; raise what ended a query."""
         while not finish.wait(WATCH_SECONDS):
-            for query in self._running:
-                if not query.isActive and (problem := query.exception()) is not None:
-                    raise problem
+            for name in self._writers:
+                self._look_after(name)
 
     def finish(self, wait_for_commits: Callable[[], None]) -> None:
         """Process all that is there, query after query, and stop."""
-        for query in self._running:
+        for query in self._running.values():
             query.processAllAvailable()
             wait_for_commits()
-        for query in self._running:
+        for query in self._running.values():
             query.stop()
         self._spark.stop()
 
@@ -96,11 +119,12 @@ def main(argument: str) -> int:
     say(kind="session", seconds=time.monotonic() - begun)
     try:
         job.start()
+        say(kind="ready")
         job.watch(finish)
         say(kind="finishing")
         job.finish(lambda: _wait_for_commits(task["bootstrap"], [task["topics"][name] for name in story.OUTPUT_TOPICS]))
     except Exception as error:
-        say(kind="failed", error=str(error))
+        say(kind="failed", error=str(error).partition(WHERE_THE_PLAN_BEGINS)[0].strip())
         raise
     say(kind="finished")
     return 0

@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaErr
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from moldau.cli.demo import story
+from moldau.cli.demo.clients import quiet
 from moldau.cli.demo.expected import Record, Results
 
 CALL_SECONDS = 30
@@ -28,7 +29,7 @@ def written_end(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], 
 
 
 def _ends(bootstrap: str, topics: Sequence[str], isolation: IsolationLevel) -> dict[tuple[str, int], int]:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient(quiet(bootstrap))
     places = _partitions(admin, topics)
     asked = admin.list_offsets(
         {place: OffsetSpec.latest() for place in places}, isolation_level=isolation, request_timeout=CALL_SECONDS
@@ -43,10 +44,10 @@ def _partitions(admin: AdminClient, topics: Sequence[str]) -> list[TopicPartitio
 
 def read(bootstrap: str, topics: Sequence[str]) -> Iterator[Message]:
     """Every committed record of the topics, in the order of each log, up to where each ends now."""
-    places = _partitions(AdminClient({"bootstrap.servers": bootstrap}), topics)
+    places = _partitions(AdminClient(quiet(bootstrap)), topics)
     consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
+        quiet(bootstrap)
+        | {
             "group.id": "moldau-demo-proof",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 SESSION_FIELD = 3  # in /proc/PID/stat, counted from behind the name in brackets
 SECONDS_TO_END = 30
+LOOK_SECONDS = 0.02
 
 Handler: TypeAlias = Callable[[dict[str, Any]], None]
 
@@ -42,6 +43,7 @@ class Program:
                 start_new_session=True,
                 env={**os.environ, **(environment or {})},
             )
+        self._pause = threading.Event()
         self._reader = threading.Thread(target=self._read, args=(on_message,), daemon=True)
         self._reader.start()
 
@@ -65,17 +67,18 @@ class Program:
 
     def kill(self) -> int:
         """SIGKILL to the process and to every process of its session; returns how many that were."""
-        killed = 0
+        killed: set[int] = set()
         while members := _members_of_session(self._process.pid):
             for member in members:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(member, signal.SIGKILL)
-                    killed += 1
+            killed |= set(members)
+            self._pause.wait(LOOK_SECONDS)
             self._process.poll()
         self._process.kill()
         self._process.wait()
         self._close()
-        return killed
+        return len(killed)
 
     def _close(self) -> None:
         self._reader.join(SECONDS_TO_END)

@@ -44,6 +44,8 @@ class Scene:
     phase: str = "starting"
     generated: int = 0
     complete: bool = False
+    ready: bool = False
+    """All queries of the job run."""
     kill_at: float | None = None
     back_at: float | None = None
     alarms_seen: int = 0
@@ -85,6 +87,9 @@ class Scene:
                     self.phase = "queries start"
                 case "progress":
                     self._progress(message)
+                case "ready":
+                    self.ready = True
+                    self.phase = "running"
                 case "finishing":
                     self.phase = "processing the rest"
                 case "finished":
@@ -108,8 +113,6 @@ class Scene:
         )
         if self.kill_at is not None and self.back_at is None:
             self.back_at = self.seconds
-        if self.phase == "queries start":
-            self.phase = "running"
         self._sample()
 
     def _sample(self) -> None:
@@ -128,6 +131,7 @@ class Scene:
         with self._lock:
             self.kill_at = self.seconds
             self.back_at = None
+            self.ready = False
             self.phase = "killed"
 
     @property

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
 
 from moldau.cli.demo import report, story
+from moldau.cli.demo.clients import quiet
+from moldau.cli.demo.events import AFTERWARDS_SECONDS
 from moldau.cli.demo.expected import compute
 from moldau.cli.demo.observed import inputs, outputs
 from moldau.cli.demo.processes import Program
@@ -26,8 +28,9 @@ from moldau.cli.embedded import EmbeddedBroker
 
 LOOK_SECONDS = 0.1
 CALL_SECONDS = 30
+ANSWER_SECONDS = 10
 END_SECONDS = 120
-GIVE_UP_SECONDS = 900
+GIVE_UP_SECONDS = 1800
 KILL_SHARE = 0.5
 
 
@@ -83,7 +86,11 @@ def _topics(bootstrap: str, plan: Plan) -> Iterator[dict[str, str]]:
     """Topics of the demo's own; on somebody else's cluster under names that nobody has, and removed afterwards."""
     prefix = "" if plan.bootstrap is None else f"moldau-demo-{uuid.uuid4().hex[:8]}-"
     names = {name: prefix + name for name in (*story.INPUT_TOPICS, story.DEVICES, *story.OUTPUT_TOPICS)}
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient(quiet(bootstrap))
+    try:
+        admin.list_topics(timeout=ANSWER_SECONDS)
+    except KafkaException as problem:
+        raise DemoFailed(f"no cluster answers at {bootstrap}: {problem.args[0].str()}") from None
     # Event times are not arrival times: what retention by time would remove is part of the show.
     wanted = [NewTopic(name, num_partitions=story.PARTITIONS, config={"retention.ms": "-1"}) for name in names.values()]
     for outcome in admin.create_topics(wanted).values():
@@ -114,11 +121,13 @@ class _Performance:
         self._alarms.start()
         job = self._start_job()
         view.say("Spark starts, with three queries; events are written meanwhile")
+        self._wait(view, generator, job, lambda: self._scene.ready and self._scene.every_query_works)
         if self._plan.kill:
             half = self._plan.events * KILL_SHARE
-            self._wait(view, generator, job, lambda: self._scene.every_query_works and self._scene.generated >= half)
+            self._wait(view, generator, job, lambda: self._scene.generated >= half and self._in_flight() is not None)
             job = self._kill_and_restart(view, job)
-        self._wait(view, generator, job, lambda: self._scene.complete and self._job_is_back())
+        generator.tell("go on")
+        self._wait(view, generator, job, lambda: self._scene.complete and self._scene.ready)
         view.say(f"All {self._scene.generated:,} events are written; the queries process the rest")
         job.tell("finish")
         self._wait(view, generator, job, lambda: self._scene.finished)
@@ -129,15 +138,26 @@ class _Performance:
     def _kill_and_restart(self, view: View, job: Program) -> Program:
         processes = job.kill()
         self._scene.killed()
+        query, batch = self._in_flight() or ("clean", 0)
         view.say(
-            f"[bold red]SIGKILL[/] to the Spark job in mid-batch: driver, JVM and Python workers, {processes} processes"
+            f"[bold red]SIGKILL[/] to the Spark job in the middle of batch {batch} of query {query}: driver, JVM and "
+            f"Python workers, {processes} processes"
         )
         again = self._start_job()
         view.say("The same job starts again, from its checkpoints")
         return again
 
-    def _job_is_back(self) -> bool:
-        return self._scene.every_query_works and (self._scene.kill_at is None or self._scene.back_at is not None)
+    def _in_flight(self) -> tuple[str, int] | None:
+        """A batch whose offsets are planned and not yet committed, from the checkpoints."""
+        for query in ("clean", "alarms"):
+            planned, done = (self._last_batch(query, log) for log in ("offsets", "commits"))
+            if planned > done:
+                return query, planned
+        return None
+
+    def _last_batch(self, query: str, log: str) -> int:
+        files = (self._folder / "checkpoints" / query / log).glob("[0-9]*")
+        return max((int(path.name) for path in files if path.name.isdigit()), default=-1)
 
     def _wait(self, view: View, generator: Program, job: Program, done: Any) -> None:
         pause = threading.Event()
@@ -170,7 +190,8 @@ class _Performance:
             "count": self._plan.events,
             "seconds": self._plan.seconds,
             "story_seconds": story_seconds,
-            "start": time.time() // 60 * 60 - story_seconds,
+            # Everything has happened already: brokers refuse records from the future.
+            "start": time.time() // 60 * 60 - story_seconds - AFTERWARDS_SECONDS,
         }
         program = self._start("generator", task, hear)
         while not table_written.wait(LOOK_SECONDS):
@@ -195,8 +216,8 @@ class _Performance:
         return program
 
     def _follow_alarms(self) -> None:
-        settings = {"bootstrap.servers": self._bootstrap, "group.id": "moldau-demo-view", "enable.auto.commit": False}
-        consumer = Consumer(settings | {"auto.offset.reset": "earliest", "isolation.level": "read_committed"})
+        settings = {"group.id": "moldau-demo-view", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        consumer = Consumer(quiet(self._bootstrap) | settings | {"isolation.level": "read_committed"})
         consumer.subscribe([self._topics[story.ALARMS]])
         while not self._over.is_set():
             message = consumer.poll(LOOK_SECONDS)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from moldau.cli.demo.scene import Scene
 
-PLAIN_SECONDS = 3.0
+PLAIN_SECONDS = 5.0
 REDRAWS_PER_SECOND = 4
 
 
@@ -50,7 +50,8 @@ class View:
 
     def say(self, message: str) -> None:
         """A line that stays."""
-        self._console.print(f"[bold green]•[/] [dim]{self._scene.seconds:5.1f} s[/] {message}", highlight=False)
+        line = f"[bold green]•[/] [dim]{self._scene.seconds:5.1f} s[/] {message}"
+        self._console.print(line, highlight=False, soft_wrap=True)
 
 
 def picture(scene: Scene) -> RenderableType:
@@ -100,9 +101,11 @@ def _alarms(scene: Scene) -> RenderableType:
 
 def plain_line(scene: Scene) -> str:
     """The same in one line."""
-    queries = ", ".join(
-        f"{name} {state.rows:,} rows at {state.rows_per_second:,.0f}/s, lag {'?' if state.lag is None else state.lag}, "
+    queries = "; ".join(
+        f"{name} {state.rows:,} rows, {state.rows_per_second:,.0f}/s, lag {'?' if state.lag is None else state.lag}, "
         f"batch {state.milliseconds / 1000:.1f} s"
         for name, state in scene.queries.items()
+        if state.batches
     )
-    return f"{scene.seconds:6.1f} s  {scene.phase}: {scene.generated:,} written; {queries}; {scene.alarms_seen} alarms"
+    written = f"{scene.generated:,} of {scene.total:,} written"
+    return f"  {scene.seconds:5.1f} s {scene.phase}: {written}; {queries or 'no batch yet'}; {scene.alarms_seen} alarms"

@@ -1,0 +1,81 @@
+"""`moldau demo` in a short form: everything it shows, with fewer events; and what is left when it is interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.waiting import wait_until
+
+SECONDS = 1500
+SHORT = ("--events", "8000", "--seconds", "12", "--master", "local[2]")
+
+
+def command(output: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "moldau", "demo", *SHORT, "--output", str(output), *more]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "TMPDIR": str(folder), "COLUMNS": "120"}
+
+
+def left_over(folder: Path) -> list[str]:
+    """Processes that know of this run's folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = " ".join(process.info["cmdline"] or ())
+        if str(folder) in line and process.pid != os.getpid():
+            found.append(line[:200])
+    return found
+
+
+@pytest.mark.timeout(SECONDS + 100)
+def test_the_demo_proves_its_results_after_a_kill_and_leaves_nothing(tmp_path: Path) -> None:
+    folder, output = tmp_path / "tmp", tmp_path / "pictures"
+    folder.mkdir()
+    done = subprocess.run(
+        command(output), capture_output=True, text=True, timeout=SECONDS, env=environment(folder), cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SIGKILL to the Spark job in the middle of batch" in done.stdout
+    assert "Exactly once: nothing lost, nothing doubled, nothing changed." in done.stdout
+    assert (output / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (output / "demo.svg").read_text()
+    assert [path for path in folder.iterdir() if path.name.startswith("moldau-demo-")] == []
+    assert left_over(folder) == []
+
+
+def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    running = subprocess.Popen(
+        command(tmp_path / "pictures"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment(folder),
+        cwd=tmp_path,
+        start_new_session=True,
+    )
+    # The JVM is there: the worst moment to be left behind.
+    wait_until(lambda: any("org.apache.spark.deploy" in line for line in left_over(folder)), "the JVM", seconds=300)
+    running.send_signal(signal.SIGINT)
+    output, _ = running.communicate(timeout=300)
+    assert running.returncode == 130, output
+    assert left_over(folder) == []
+    assert [path for path in folder.iterdir() if path.name.startswith("moldau-demo-")] == []
+
+
+def test_a_cluster_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        command(tmp_path, "--bootstrap", "127.0.0.1:9"), capture_output=True, text=True, timeout=300, cwd=tmp_path
+    )
+    assert done.returncode != 0
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "127.0.0.1:9" in done.stderr
