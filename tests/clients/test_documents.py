@@ -16,10 +16,11 @@ PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 WRITTEN_ADDRESS = "localhost:9092"
 WRITTEN_CHECKPOINT = "/tmp/moldau-checkpoint"
 SECONDS = 500
+ATTEMPTS = 4
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(("document", "expected"), [("README.md", ""), ("docs/tutorial.md", "10 shouted")])
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("document", "expected"), [("README.md", "HELLO"), ("docs/tutorial.md", "10 shouted")])
 def test_the_examples_of_a_document_run(document: str, expected: str, tmp_path: Path) -> None:
     blocks = PYTHON_BLOCK.findall((ROOT / document).read_text())
     assert blocks and all(WRITTEN_ADDRESS in block for block in blocks)
@@ -30,6 +31,12 @@ def test_the_examples_of_a_document_run(document: str, expected: str, tmp_path: 
 
 
 def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=SECONDS)
+    for attempts_left in reversed(range(ATTEMPTS)):
+        command = [sys.executable, "-W", "error", "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+        # Spark gives its own Python process ten seconds to start, whatever else the machine has to do. A pipeline that
+        # is run again goes on from its checkpoint.
+        if done.returncode == 0 or "Python worker failed to connect back" not in done.stderr or attempts_left == 0:
+            break
     assert done.returncode == 0, done.stderr
     return done.stdout
