@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.cli.kafka.connecting import CLUSTER_OPTIONS, NEW_CONSUMER, connect, names_cluster
 from moldau.cli.kafka.failures import is_failure
 from moldau.cli.kafka.group_errors import IllegalArgument, print_error, reason
-from moldau.cli.kafka.options import OptionError, Options, Parser, ToolError, UsageError, flag, optional_value, value
+from moldau.cli.kafka.options import Options, Parser, ToolError, UsageError, flag, optional_value, value
 
 if TYPE_CHECKING:
     from moldau.cli.connect import Connection
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str]) -> int:
         act(connection, options)
     except IllegalArgument as error:
         raise PARSER.wrong(str(error)) from None
-    except (UsageError, OptionError):
+    except UsageError:
         raise
     except Exception as error:
         if not is_failure(error):

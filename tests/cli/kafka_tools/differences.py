@@ -1,0 +1,26 @@
+"""Where our tools print otherwise than Apache Kafka's, each with its reason. Keep it short."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    scenario: str
+    command: str
+    """A pattern for the command."""
+    field: str
+    reason: str
+
+
+DIFFERENCES: tuple[Difference, ...] = ()
+
+
+def explained(scenario: str, theirs: dict[str, Any], ours: dict[str, Any], field: str) -> bool:
+    return any(
+        each.scenario == scenario and each.field == field and re.fullmatch(each.command, theirs["command"])
+        for each in DIFFERENCES
+    )

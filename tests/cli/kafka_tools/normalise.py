@@ -1,0 +1,84 @@
+"""What differs between two runs of the same command, taken out: addresses, folders, ids, times, Java's stack traces."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.cli.kafka_tools.scenario import Place, Step
+
+UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+TOPIC_ID = re.compile(r"(TopicId: )[\w-]{22}")
+MEMBER_ID = re.compile(r"(?<![\w/+-])[\w/+-]{22}(?=\s+/)")
+TIMES = re.compile(r"\b1[5-9]\d{11}\b")
+GROUP_NUMBER = re.compile(r"(console-consumer-|perf-consumer-)\d+")
+FIGURE = re.compile(r"-?\d+(?:\.\d+)?(?:E-?\d+)?")
+TRACE = re.compile(r"^\s+at |^Caused by: |^\s*\.\.\. \d+ more|^\s*Suppressed: ")
+EXCEPTION = re.compile(r"^(?:java|org|com|joptsimple|kafka)\.[\w.$]+(?:Exception|Error)\b")
+IN_MAIN = re.compile(r'^Exception in thread "main" [\w.$]+: ')
+CAUSE = re.compile(r"^java\.util\.concurrent\.ExecutionException: (.*)")
+USAGE = re.compile(r"^Option( \(\* = required\))?\s+Description")
+# Lists that Java prints from hash sets and maps.
+IN_ANY_ORDER = (
+    re.compile(r"(Configs: )(.*)()"),
+    re.compile(r'("\[)(\[.*?\])(\]")'),
+    re.compile(r"(takes .*these options: )(.*)()"),
+    re.compile(r"(takes the following options: )(.*)()"),
+    re.compile(r"(Valid (?:states|types) are: )(.*)()"),
+    re.compile(r"(following scenarios: \[)(.*)(\])"),
+    re.compile(r"(consumer groups \()(.*)(\) was)"),
+    re.compile(r"(Detected group ids: )(.*)()"),
+)
+# Said by Kafka's tools, or by its logging, of the tools themselves.
+UNSAID = ("The consumer rebalance protocol (KIP-848)", "WARN New offset")
+
+
+def normalised(step: Step, place: Place, code: int, stdout: str, stderr: str) -> dict[str, Any]:
+    out = [clean(line, place, step) for line in stdout.splitlines()]
+    errors = [clean(line, place, step) for line in error_lines(stderr)] if step.errors else []
+    return {
+        "command": step.name,
+        "exit": code,
+        "stdout": out if step.in_order else sorted(out),
+        "stderr": errors if step.in_order else sorted(errors),
+    }
+
+
+def sorted_inside(found: re.Match[str]) -> str:
+    return found[1] + ", ".join(sorted(re.split(r", ?", found[2]))) + found[3]
+
+
+def clean(line: str, place: Place, step: Step) -> str:
+    for found, shown in ((place.address, "{servers}"), (str(place.data), "{data}"), (str(place.files), "{files}")):
+        line = line.replace(found, shown)
+    if "{servers}" in line:
+        line = re.sub(r" {2,}", "  ", line)
+    for hashed in IN_ANY_ORDER:
+        line = hashed.sub(sorted_inside, line)
+    line = UUID.sub("{uuid}", line)
+    line = TOPIC_ID.sub(r"\1{id}", line)
+    line = MEMBER_ID.sub("{member}", line)
+    line = TIMES.sub("{time}", line)
+    line = GROUP_NUMBER.sub(r"\1{n}", line)
+    if step.figures:
+        line = FIGURE.sub("{n}", line)
+    return line
+
+
+def error_lines(stderr: str) -> list[str]:
+    """Without usage texts and traces; what argparse4j breaks into justified lines is one line again."""
+    kept: list[str] = []
+    lines = stderr.splitlines()
+    for number, line in enumerate(lines):
+        if USAGE.match(line):
+            break
+        if line.startswith("usage: "):
+            rest = " ".join(" ".join(lines[number:]).split())
+            tail = re.search(r"\S+: error: .*", rest)
+            return [*kept, tail[0]] if tail else kept
+        cause = CAUSE.match(line)
+        if cause and kept and kept[-1].startswith("Error while executing config command"):
+            kept[-1] += f": {cause[1]}"
+        elif not TRACE.match(line) and not EXCEPTION.match(line) and not line.startswith(UNSAID) and line.strip():
+            kept.append(IN_MAIN.sub("", line))
+    return kept
