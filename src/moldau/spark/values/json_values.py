@@ -44,7 +44,7 @@ Convert = Callable[[Any], Any]
 Errors = dict[int, str]
 
 GROUPS: Final = 16
-SMALLEST_GROUP: Final = 64
+SMALLEST_GROUP: Final = 512
 NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 """As text they are numbers too: there is no other way to write them in JSON, and Spark's `to_json` does so."""
 
@@ -119,7 +119,7 @@ class JsonDecoder:
             return self._built_singly(parsed, errors), errors
 
     def _parsed(self, text: bytes) -> Any:
-        found = json.loads(text.decode(), parse_float=finite)
+        found = READER.decode(text.decode())
         return None if found is None else self._convert(found)
 
     def _built(self, parsed: list[Any]) -> pa.Array:
@@ -163,6 +163,9 @@ def finite(text: str) -> float:
     if math.isinf(number):
         raise ValueError(f"{text} is too large a number")
     return number
+
+
+READER: Final = json.JSONDecoder(parse_float=finite)
 
 
 def converter(kind: DataType, path: str) -> Convert:
