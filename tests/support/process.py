@@ -15,8 +15,8 @@ from types import TracebackType
 
 from tests.support.raw import answers
 
-START_SECONDS = 60.0
-STOP_SECONDS = 60.0
+START_SECONDS = 150.0
+STOP_SECONDS = 120.0
 SHOWN_LINES = 60
 
 
