@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import spark_partition_id
 
 from tests.spark.reading import Collected, Reads, produce, run, run_to_end, started
-from tests.support.admin import add_partitions, create_topic, delete_records, delete_topic, partitions_of
+from tests.support.admin import add_partitions, admin_client, create_topic, delete_records, delete_topic, partitions_of
 from tests.support.broker import Broker
 from tests.support.process import free_port
 from tests.support.waiting import wait_until
@@ -112,7 +112,7 @@ def test_a_running_query_finds_what_is_new_and_outlives_a_broker(
     broker.start()
     try:
         reads = Reads(spark, broker.address)
-        admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+        admin = admin_client(broker.address)
         create_topic(admin, topic)
         produce(broker.address, topic, ["before the query"])
         collected = Collected()
