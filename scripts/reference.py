@@ -11,6 +11,7 @@ import pkgutil
 from pathlib import Path
 
 from moldau.cli import reference as commands
+from moldau.cli.kafka import reference as kafka_tools
 from moldau.config import reference as settings
 from moldau.server import handlers
 from moldau.server.registry import Api
@@ -26,6 +27,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "settings.md": settings.markdown(),
         FOLDER / "apis.md": apis_page(),
         FOLDER / "commands.md": commands.markdown(),
+        FOLDER / "kafka-tools.md": kafka_tools.markdown(),
         FOLDER / "spark-options.md": spark_options.markdown(),
     }
 

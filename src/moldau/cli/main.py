@@ -44,6 +44,7 @@ NOUNS: Final = (
     Noun("txn", "moldau.cli.txn"),
     Noun("log", "moldau.cli.log"),
     Noun("profile", "moldau.cli.profile"),
+    Noun("kafka-tools", "moldau.cli.kafka_tools", "kafka_tools"),
     Noun("demo", "moldau.cli.demo.command", "demo"),
 )
 

@@ -39,6 +39,20 @@ class ArgumentParser(argparse.ArgumentParser):
         return self.parse_args(list(arguments))
 
 
+def arguments_of(parser: argparse.ArgumentParser, command: str = "") -> list[tuple[str, str]]:
+    """Every option with its help, those of subcommands behind the subcommand's name."""
+    found = []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, below in action.choices.items():
+                found += arguments_of(below, f"{name} ")
+        elif action.option_strings and "--help" not in action.option_strings:
+            metavar = " ".join(action.metavar) if isinstance(action.metavar, tuple) else action.metavar
+            argument = "" if action.nargs == 0 else f" <{metavar or action.dest}>"
+            found.append((f"{command}{action.option_strings[-1]}{argument}", action.help or ""))
+    return found
+
+
 def java_words(message: str) -> str:
     required = re.fullmatch(r"the following arguments are required: (.*)", message)
     if required:
