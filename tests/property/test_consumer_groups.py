@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from moldau.coordinators.groups import consumer_assignments, consumer_heartbeat
 from moldau.coordinators.groups.consumer_group import ConsumerGroup, ConsumerGroupState, held_by
 from moldau.metadata.image import TopicImage
 from moldau.types.errors import ErrorCode
@@ -179,5 +181,33 @@ class ConsumerGroupRules(RuleBasedStateMachine):
         self.member_epochs = {who: member.epoch for who, member in group.members.items() if not member.is_away}
 
 
+class SlowCoordinator(Coordinator):
+    """Between two steps of a timer that goes on at once, others are heard."""
+
+    def run_timers(self) -> None:
+        for operation in self.timers.due(self.now):
+            self.perform(operation(self.now))
+
+
+class LargeGroupRules(ConsumerGroupRules):
+    """The same, with every target but a group's first worked out and written step by step, as those of large groups."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.coordinator = SlowCoordinator(*self.topics.values())
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(consumer_heartbeat, "LARGE", -1)
+        self.patch.setattr(consumer_assignments, "YIELDS_PER_TURN", 1)
+        self.patch.setattr(consumer_assignments, "TARGETS_PER_TURN", 1)
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            self.patch.undo()
+
+
 TestConsumerGroups = ConsumerGroupRules.TestCase
 TestConsumerGroups.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestLargeConsumerGroups = LargeGroupRules.TestCase
+TestLargeConsumerGroups.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

@@ -6,7 +6,7 @@ The group itself changes only when the records are replayed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from moldau.coordinators.groups.assignors import range as range_assignor
@@ -28,6 +28,7 @@ from moldau.coordinators.groups.consumer_record_forms import (
 from moldau.coordinators.groups.subscriptions import hash_of
 from moldau.coordinators.machine import StateRecord
 from moldau.metadata.image import ClusterImage
+from moldau.work.turns import Work, at_once, pauses
 
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": uniform_assignor.assign, "range": range_assignor.assign}
 
@@ -159,12 +160,19 @@ class Draft:
 
     def assign(self, assignor: str, now_ms: int) -> None:
         """A target for every member, in the present epoch."""
-        members = self.members()
+        self.take_over(at_once(self.new_targets(assignor)).items())
+        self.assigned(self.epoch, now_ms)
+
+    def new_targets(self, assignor: str) -> Work[dict[str, Target]]:
+        """What the members shall have, as the group is now; it may change while this is worked out."""
         topics = sorted(name for name in self.subscribed_topics() if name in self.image.topics)
         ids = {name: self.image.topics[name].id for name in topics}
         subscribers = []
         known_wishes: dict[tuple[frozenset[str], str], frozenset[UUID]] = {}
-        for member in members.values():
+        paused = pauses()
+        for member in tuple(self.members().values()):
+            if next(paused):
+                yield
             wish = (member.topic_names, member.topic_regex)
             wanted = known_wishes.get(wish)
             if wanted is None:
@@ -172,9 +180,22 @@ class Draft:
             current = self.target_of(member.member_id)
             subscribers.append(Subscriber(member.member_id, member.instance_id, wanted, current))
         partitions = {ids[name]: len(self.image.topics[name].partitions) for name in topics}
-        for member_id, target in ASSIGNORS[assignor](subscribers, partitions).items():
+        return (yield from ASSIGNORS[assignor](subscribers, partitions))
+
+    def size(self) -> int:
+        """Members and partitions: what there is to assign, and to whom."""
+        topics = (self.image.topics.get(name) for name in self.subscribed_topics())
+        return len(self.members()) + sum(len(topic.partitions) for topic in topics if topic is not None)
+
+    def take_over(self, targets: Iterable[tuple[str, Target]]) -> None:
+        """Where they are new, for members that are still there."""
+        members = self.members()
+        for member_id, target in targets:
             is_known = member_id in self.group.targets or member_id in self._targets
-            if not is_known or target != self.target_of(member_id):
+            if member_id in members and (not is_known or target != self.target_of(member_id)):
                 self.retarget(member_id, target)
-        self.assignment_epoch = self.epoch
-        self.records.append(assignment_record(self.group.group_id, self.epoch, now_ms))
+
+    def assigned(self, epoch: int, now_ms: int) -> None:
+        """Every member has its target of this epoch."""
+        self.assignment_epoch = epoch
+        self.records.append(assignment_record(self.group.group_id, epoch, now_ms))

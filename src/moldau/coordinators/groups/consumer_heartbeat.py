@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from moldau.coordinators.groups.classic_joins import Client
+from moldau.coordinators.groups.consumer_assignments import LARGE, Assignments
 from moldau.coordinators.groups.consumer_draft import Draft
 from moldau.coordinators.groups.consumer_group import ConsumerGroup, not_a_member, without_epochs
 from moldau.coordinators.groups.consumer_member import JOINING_EPOCH, ConsumerMember, Held, MemberState, Owned
@@ -44,6 +45,7 @@ class Heartbeats:
     def __init__(self, tables: GroupTables, sessions: ConsumerSessions) -> None:
         self._tables = tables
         self._sessions = sessions
+        self._assignments = Assignments(tables)
 
     def beat(
         self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, client: Client, now: float
@@ -89,7 +91,7 @@ class Heartbeats:
             self._succeed(draft, predecessor, known)
         has_new_subscription = self._update(draft, known, wanted)
         self._renew_epoch(draft, has_new_subscription)
-        self._renew_target(draft, settings)
+        self._renew_target(draft, settings, now)
         member = reconcile(wanted, self._around(draft, wanted, predecessor, owned, has_new_subscription))
         draft.progress(member)
         self._watch(group, member, settings, now)
@@ -156,15 +158,20 @@ class Heartbeats:
             draft.group.seen_image = draft.image
             draft.bump_if(has_new_subscription)
 
-    def _renew_target(self, draft: Draft, settings: ConsumerSettings) -> None:
-        if draft.epoch <= draft.assignment_epoch:
+    def _renew_target(self, draft: Draft, settings: ConsumerSettings, now: float) -> None:
+        if draft.epoch <= draft.assignment_epoch or self._assignments.is_under_way(draft.group):
             return
         now_ms = self._tables.wall_ms()
         waited_ms = now_ms - draft.group.assignment_timestamp
         if 0 <= waited_ms < settings.assignment_interval_ms:
             return
         default = self._tables.config().group_consumer_assignors[0]
-        draft.assign(draft.group.preferred_assignor(draft.members().values(), default), now_ms)
+        assignor = draft.group.preferred_assignor(draft.members().values(), default)
+        # The first member gets its partitions with its first heartbeat, however many there are.
+        if draft.group.targets and draft.size() > LARGE:
+            self._assignments.begin(draft.group, assignor, now)
+        else:
+            draft.assign(assignor, now_ms)
 
     # --- the next step ---
 

@@ -14,8 +14,6 @@ from moldau.types.ids import NO_TIMESTAMP, TopicPartition
 
 #: So many offsets are looked at in one turn of the loop: a few milliseconds.
 OFFSETS_PER_LOOK = 64
-#: A time that has passed: in the next turn of the loop.
-SOON = 0.0
 
 
 class OffsetRemoval:
@@ -60,7 +58,7 @@ class OffsetRemoval:
 
     # --- topics that are gone ---
 
-    def topics_deleted(self, topics: Mapping[str, UUID]) -> Write[None]:
+    def topics_deleted(self, topics: Mapping[str, UUID], now: float) -> Write[None]:
         """Removes some of their offsets; whatever is left is removed by a timer, a batch at a time."""
         gone = (
             offset_tombstone(group_id, topic, index)
@@ -70,14 +68,15 @@ class OffsetRemoval:
         records = list(islice(gone, OFFSETS_PER_LOOK))
         if len(records) == OFFSETS_PER_LOOK:
             name = ("deleted topics", frozenset(topics.values()))
-            self._tables.timers.set(name, SOON, lambda _: self.topics_deleted(topics))
+            self._tables.timers.set(name, now, lambda later: self.topics_deleted(topics, later))
         return Write(None, records)
 
     # --- age ---
 
     def loaded(self, now: float) -> None:
         if self.deleted_while_loading:
-            self._tables.timers.set("deleted topics", now, lambda _: self.topics_deleted(self.deleted_while_loading))
+            deleted = self.deleted_while_loading
+            self._tables.timers.set("deleted topics", now, lambda later: self.topics_deleted(deleted, later))
         self._watch(now)
 
     def _watch(self, now: float) -> None:

@@ -59,7 +59,7 @@ def forget_deleted_topics(groups: CoordinatorService[GroupMachine], delta: Image
         return
     for shard in groups.runtime.shards():
         if not shard.is_over:
-            groups.runtime.write(shard.partition, lambda machine, now: machine.removal.topics_deleted(topics))
+            groups.runtime.write(shard.partition, lambda machine, now: machine.removal.topics_deleted(topics, now))
         yield
     for shard in groups.runtime.loading_shards():
         shard.machine.removal.deleted_while_loading.update(topics)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 import pytest
@@ -11,10 +11,20 @@ from hypothesis import strategies as st
 
 from moldau.coordinators.groups.assignors import range as range_assignor
 from moldau.coordinators.groups.assignors import uniform as uniform_assignor
-from moldau.coordinators.groups.assignors.problem import Assignment, Assignor, Subscriber
+from moldau.coordinators.groups.assignors.problem import Assignment, Subscriber
+from moldau.work.turns import at_once
 
+Assign = Callable[[Sequence[Subscriber], Mapping[UUID, int]], dict[str, Assignment]]
 A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)
 NAMES = {A: "A", B: "B", C: "C"}
+
+
+def uniform(subscribers: Sequence[Subscriber], partitions: Mapping[UUID, int]) -> dict[str, Assignment]:
+    return at_once(uniform_assignor.assign(subscribers, partitions))
+
+
+def in_ranges(subscribers: Sequence[Subscriber], partitions: Mapping[UUID, int]) -> dict[str, Assignment]:
+    return at_once(range_assignor.assign(subscribers, partitions))
 
 
 def subscriber(
@@ -32,31 +42,31 @@ def shown(result: Mapping[str, Assignment]) -> dict[str, set[str]]:
 
 def test_range_gives_consecutive_blocks_of_each_topic() -> None:
     """GRP-15: 2 topics of 3 partitions, 2 consumers."""
-    result = range_assignor.assign([subscriber("c2", A, B), subscriber("c1", A, B)], {A: 3, B: 3})
+    result = in_ranges([subscriber("c2", A, B), subscriber("c1", A, B)], {A: 3, B: 3})
     assert shown(result) == {"c1": {"A-0", "A-1", "B-0", "B-1"}, "c2": {"A-2", "B-2"}}
 
 
 def test_range_leaves_members_without_partitions() -> None:
     """GRP-15: 2 topics of 2 partitions, 3 consumers."""
-    result = range_assignor.assign([subscriber(name, A, B) for name in ("c1", "c2", "c3")], {A: 2, B: 2})
+    result = in_ranges([subscriber(name, A, B) for name in ("c1", "c2", "c3")], {A: 2, B: 2})
     assert shown(result) == {"c1": {"A-0", "B-0"}, "c2": {"A-1", "B-1"}, "c3": set()}
 
 
 def test_range_orders_static_members_by_instance() -> None:
     members = [subscriber("x", A, instance_id="second"), subscriber("y", A, instance_id="first"), subscriber("a", A)]
-    assert shown(range_assignor.assign(members, {A: 3})) == {"y": {"A-0"}, "x": {"A-1"}, "a": {"A-2"}}
+    assert shown(in_ranges(members, {A: 3})) == {"y": {"A-0"}, "x": {"A-1"}, "a": {"A-2"}}
 
 
 def test_uniform_counts_all_topics_together() -> None:
     """GRP-16: where range leaves a member empty, uniform does not."""
-    result = shown(uniform_assignor.assign([subscriber(name, A, B) for name in ("c1", "c2", "c3")], {A: 2, B: 2}))
+    result = shown(uniform([subscriber(name, A, B) for name in ("c1", "c2", "c3")], {A: 2, B: 2}))
     assert sorted(map(len, result.values())) == [1, 1, 2]
 
 
 def test_uniform_moves_only_what_a_leaving_member_had() -> None:
     """GRP-17: removing one of three members moves only that member's partitions."""
-    before = uniform_assignor.assign([subscriber(name, A) for name in ("c1", "c2", "c3")], {A: 9})
-    after = uniform_assignor.assign([subscriber(name, A, current=before[name]) for name in ("c1", "c3")], {A: 9})
+    before = uniform([subscriber(name, A) for name in ("c1", "c2", "c3")], {A: 9})
+    after = uniform([subscriber(name, A, current=before[name]) for name in ("c1", "c3")], {A: 9})
     for name in ("c1", "c3"):
         assert shown(before)[name] <= shown(after)[name]
 
@@ -68,7 +78,7 @@ def test_uniform_finds_the_way_over_a_third_member() -> None:
         subscriber("two", A, B, current={B: frozenset({0, 1})}),
         subscriber("three", B, current={B: frozenset({2})}),
     ]
-    result = uniform_assignor.assign(members, {A: 3, B: 3})
+    result = uniform(members, {A: 3, B: 3})
     assert sorted(map(len, shown(result).values())) == [2, 2, 2]
 
 
@@ -86,10 +96,10 @@ def problems(draw: st.DrawFn) -> tuple[list[Subscriber], dict[UUID, int]]:
     return members, partitions
 
 
-@pytest.mark.parametrize("assign", [uniform_assignor.assign, range_assignor.assign], ids=["uniform", "range"])
+@pytest.mark.parametrize("assign", [uniform, in_ranges], ids=["uniform", "range"])
 @given(problem=problems())
 def test_each_partition_goes_to_one_subscriber(
-    assign: Assignor, problem: tuple[Sequence[Subscriber], Mapping[UUID, int]]
+    assign: Assign, problem: tuple[Sequence[Subscriber], Mapping[UUID, int]]
 ) -> None:
     members, partitions = problem
     result = assign(members, partitions)
@@ -112,7 +122,7 @@ def test_each_partition_goes_to_one_subscriber(
 def test_uniform_is_even(problem: tuple[Sequence[Subscriber], Mapping[UUID, int]]) -> None:
     """No partition could go to somebody who has two less."""
     members, partitions = problem
-    result = uniform_assignor.assign(members, partitions)
+    result = uniform(members, partitions)
     load = {member_id: sum(map(len, assignment.values())) for member_id, assignment in result.items()}
     for member in members:
         for topic_id, indexes in result[member.member_id].items():
@@ -123,6 +133,6 @@ def test_uniform_is_even(problem: tuple[Sequence[Subscriber], Mapping[UUID, int]
 @given(problem=problems())
 def test_uniform_changes_nothing_twice(problem: tuple[Sequence[Subscriber], Mapping[UUID, int]]) -> None:
     members, partitions = problem
-    first = uniform_assignor.assign(members, partitions)
+    first = uniform(members, partitions)
     again = [Subscriber(each.member_id, None, each.topics, first[each.member_id]) for each in members]
-    assert uniform_assignor.assign(again, partitions) == first
+    assert uniform(again, partitions) == first

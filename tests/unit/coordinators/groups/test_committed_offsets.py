@@ -219,7 +219,7 @@ def test_offsets_go_with_their_topic(shard: GroupShard) -> None:
     committed(shard, {A0: 5, B0: 6}, topic_id=UUID(int=1))
     committed(shard, {A1: 7}, group="other", topic_id=UUID(int=1))
     committed(shard, {TopicPartition("a", 2): 8}, producer=PRODUCER, topic_id=UUID(int=1))
-    shard.write(lambda machine, now: machine.removal.topics_deleted({"a": UUID(int=1)}))
+    shard.write(lambda machine, now: machine.removal.topics_deleted({"a": UUID(int=1)}, now))
     shard.log.commit()
     shard.end_transaction(PRODUCER, True)
     assert shard.fetch() == {B0: 6}
@@ -230,7 +230,7 @@ def test_offsets_go_with_their_topic(shard: GroupShard) -> None:
 
 def test_offsets_of_a_topic_created_anew_stay(shard: GroupShard) -> None:
     committed(shard, {A0: 5}, topic_id=UUID(int=2))
-    shard.write(lambda machine, now: machine.removal.topics_deleted({"a": UUID(int=1)}))
+    shard.write(lambda machine, now: machine.removal.topics_deleted({"a": UUID(int=1)}, now))
     shard.log.commit()
     assert shard.fetch() == {A0: 5}
 
@@ -238,7 +238,7 @@ def test_offsets_of_a_topic_created_anew_stay(shard: GroupShard) -> None:
 def test_many_offsets_of_a_deleted_topic_go_in_batches(shard: GroupShard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offset_removal, "OFFSETS_PER_LOOK", 3)
     committed(shard, {TopicPartition("a", index): 1 for index in range(10)})
-    shard.write(lambda machine, now: machine.removal.topics_deleted({"a": UUID(int=1)}))
+    shard.write(lambda machine, now: machine.removal.topics_deleted({"a": UUID(int=1)}, now))
     shard.log.commit()
     assert len(shard.fetch()) == 7
     shard.pass_time(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -21,5 +21,5 @@ class Subscriber:
 
 
 #: From subscribers and the number of partitions of each topic, in the order in which topics are to be dealt out.
-#: Every subscriber is in the answer.
-Assignor = Callable[[Sequence[Subscriber], Mapping[UUID, int]], dict[str, Assignment]]
+#: Every subscriber is in the answer. Groups may be large: it yields now and then.
+Assignor = Callable[[Sequence[Subscriber], Mapping[UUID, int]], Generator[None, None, dict[str, Assignment]]]

@@ -10,13 +10,16 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from moldau.coordinators.groups.assignors.problem import Assignment, Subscriber
+from moldau.work.turns import Work, pauses
 
 
-def assign(subscribers: Sequence[Subscriber], partitions: Mapping[UUID, int]) -> dict[str, Assignment]:
+def assign(subscribers: Sequence[Subscriber], partitions: Mapping[UUID, int]) -> Work[dict[str, Assignment]]:
+    paused = pauses()
     in_order = sorted(subscribers, key=rank)
     result: dict[str, dict[UUID, frozenset[int]]] = {subscriber.member_id: {} for subscriber in subscribers}
     for topic_id, count in partitions.items():
         takers = [subscriber for subscriber in in_order if topic_id in subscriber.topics]
+        yield
         if not takers:
             continue
         size, longer = divmod(count, len(takers))
@@ -26,6 +29,8 @@ def assign(subscribers: Sequence[Subscriber], partitions: Mapping[UUID, int]) ->
             if end > start:
                 result[taker.member_id][topic_id] = frozenset(range(start, end))
             start = end
+            if next(paused):
+                yield
     return dict(result)
 
 

@@ -12,22 +12,34 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from moldau.coordinators.groups.assignors.problem import Assignment, Subscriber
+from moldau.work.turns import Work, pauses
 
 Place = tuple[UUID, int]
 #: Beyond so many pairs of member and topic, chains of moves are not looked for: single moves must do.
 LARGEST_FOR_CHAINS = 20_000
+#: Each may hold many partitions, or be looked for among thousands.
+MEMBERS_PER_TURN = 8
 
 
-def assign(subscribers: Sequence[Subscriber], partitions: Mapping[UUID, int]) -> dict[str, Assignment]:
+def assign(subscribers: Sequence[Subscriber], partitions: Mapping[UUID, int]) -> Work[dict[str, Assignment]]:
     in_order = sorted(subscribers, key=lambda subscriber: subscriber.member_id)
     if len({subscriber.topics for subscriber in in_order}) <= 1:
-        shares = share_equally(in_order, partitions)
+        shares = yield from share_equally(in_order, partitions)
     else:
-        shares = Balance(in_order, partitions).settle()
-    return {member_id: by_topic(places) for member_id, places in shares.items()}
+        balance = Balance(in_order)
+        yield from balance.deal_out(in_order, partitions)
+        shares = yield from balance.settle()
+    assignments: dict[str, Assignment] = {}
+    paused = pauses(MEMBERS_PER_TURN)
+    for member_id, places in shares.items():
+        assignments[member_id] = by_topic(places)
+        if next(paused):
+            yield
+    return assignments
 
 
-def share_equally(subscribers: Sequence[Subscriber], partitions: Mapping[UUID, int]) -> dict[str, list[Place]]:
+def share_equally(subscribers: Sequence[Subscriber], partitions: Mapping[UUID, int]) -> Work[dict[str, list[Place]]]:
+    paused = pauses()
     if not subscribers:
         return {}
     topics = subscribers[0].topics
@@ -38,6 +50,8 @@ def share_equally(subscribers: Sequence[Subscriber], partitions: Mapping[UUID, i
     shares: dict[str, list[Place]] = {}
     taken: set[Place] = set()
     for subscriber in subscribers:
+        if next(paused):
+            yield
         own = kept(subscriber, partitions, taken)
         limit = share + (longer > 0)
         if len(own) > share:
@@ -54,6 +68,8 @@ def share_equally(subscribers: Sequence[Subscriber], partitions: Mapping[UUID, i
         if missing > 0:
             hungry.append((member_id, missing))
     for place in places:
+        if next(paused):
+            yield
         if place not in taken:
             member_id, missing = hungry.popleft()
             shares[member_id].append(place)
@@ -76,16 +92,22 @@ def kept(subscriber: Subscriber, partitions: Mapping[UUID, int], taken: set[Plac
 class Balance:
     """The case of different subscriptions."""
 
-    def __init__(self, subscribers: Sequence[Subscriber], partitions: Mapping[UUID, int]) -> None:
-        self.takers: dict[UUID, list[str]] = {topic_id: [] for topic_id in partitions}
+    def __init__(self, subscribers: Sequence[Subscriber]) -> None:
+        self.takers: dict[UUID, list[str]] = {}
+        self.held: dict[str, dict[UUID, list[int]]] = {subscriber.member_id: {} for subscriber in subscribers}
+        self.load: dict[str, int] = dict.fromkeys(self.held, 0)
+
+    def deal_out(self, subscribers: Sequence[Subscriber], partitions: Mapping[UUID, int]) -> Work[None]:
+        """Everybody keeps what it has; the rest goes to whoever has least."""
+        paused = pauses(MEMBERS_PER_TURN)
+        self.takers = {topic_id: [] for topic_id in partitions}
+        taken: set[Place] = set()
         for subscriber in subscribers:
+            if next(paused):
+                yield
             for topic_id in subscriber.topics:
                 if topic_id in self.takers:
                     self.takers[topic_id].append(subscriber.member_id)
-        self.held: dict[str, dict[UUID, list[int]]] = {subscriber.member_id: {} for subscriber in subscribers}
-        self.load: dict[str, int] = dict.fromkeys(self.held, 0)
-        taken: set[Place] = set()
-        for subscriber in subscribers:
             own = kept(subscriber, partitions, taken)
             taken.update(own)
             for place in own:
@@ -95,12 +117,15 @@ class Balance:
             takers = self.takers[topic_id]
             for index in range(partitions[topic_id]) if takers else ():
                 if (topic_id, index) not in taken:
-                    self._give(min(takers, key=lambda member_id: self.load[member_id]), (topic_id, index))
+                    self._give(min(takers, key=self.load.__getitem__), (topic_id, index))
+                    if next(paused):
+                        yield
 
-    def settle(self) -> dict[str, list[Place]]:
+    def settle(self) -> Work[dict[str, list[Place]]]:
         may_chain = sum(map(len, self.takers.values())) <= LARGEST_FOR_CHAINS
         waiting = deque(sorted(self.held, key=lambda member_id: -self.load[member_id]))
         while waiting:
+            yield
             member_id = waiting.popleft()
             path = self._way_down(member_id, may_chain)
             if path is None:
