@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -26,12 +27,12 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def left_over(folder: Path) -> list[str]:
-    """Processes that know of this run's folder."""
+    """Processes of this run: each inherits its folder for temporary files."""
     found = []
-    for process in psutil.process_iter(["cmdline"]):
-        line = " ".join(process.info["cmdline"] or ())
-        if str(folder) in line and process.pid != os.getpid():
-            found.append(line[:200])
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("TMPDIR") == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(" ".join(process.cmdline())[:3000])
     return found
 
 
@@ -64,9 +65,11 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
         start_new_session=True,
     )
     # The JVM is there: the worst moment to be left behind.
-    wait_until(lambda: any("org.apache.spark.deploy" in line for line in left_over(folder)), "the JVM", seconds=300)
-    running.send_signal(signal.SIGINT)
-    output, _ = running.communicate(timeout=300)
+    try:
+        wait_until(lambda: any("org.apache.spark" in line for line in left_over(folder)), "the JVM", seconds=300)
+    finally:
+        running.send_signal(signal.SIGINT)
+        output, _ = running.communicate(timeout=300)
     assert running.returncode == 130, output
     assert left_over(folder) == []
     assert [path for path in folder.iterdir() if path.name.startswith("moldau-demo-")] == []
