@@ -9,10 +9,10 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 
 from moldau.client.settings import ClientSettings
-from moldau.spark.catalog import Catalog, WireCatalog
 from moldau.spark.errors import ClusterUnavailable
-from moldau.spark.librdkafka_catalog import LibrdkafkaCatalog
-from moldau.spark.offsets import EARLIEST, LATEST
+from moldau.spark.planning.catalog import Catalog, WireCatalog
+from moldau.spark.planning.librdkafka_catalog import LibrdkafkaCatalog
+from moldau.spark.planning.offsets import EARLIEST, LATEST
 from moldau.types.ids import TopicPartition
 from tests.support.admin import create_topic, delete_records, delete_topic
 

@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from moldau.spark.errors import ClusterUnavailable, DataLoss, SourceError
-from moldau.spark.fetching import read_split
-from moldau.spark.read_settings import ReadSettings
-from moldau.spark.split import Split
+from moldau.spark.fetching.prefetch import read_split
+from moldau.spark.fetching.read_settings import ReadSettings
+from moldau.spark.planning.split import Split
 from tests.clients.conftest import StartBroker
 from tests.support.admin import admin_client, create_topic, delete_records, delete_topic
 from tests.support.process import free_port
@@ -96,7 +96,7 @@ def test_another_topic_of_the_same_name(address: str, admin: AdminClient, topic:
 
 
 def test_a_topic_that_is_gone(address: str, admin: AdminClient, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moldau.spark.partition_fetcher.MISSING_SECONDS", 0.3)
+    monkeypatch.setattr("moldau.spark.fetching.partition_fetcher.MISSING_SECONDS", 0.3)
     create_topic(admin, topic)
     fill(address, topic, 20)
     planned = split_of(address, topic, 0, 20)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from moldau.spark.catalog import TopicView
-from moldau.spark.offsets import EARLIEST, LATEST
+from moldau.spark.planning.catalog import TopicView
+from moldau.spark.planning.offsets import EARLIEST, LATEST
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
 

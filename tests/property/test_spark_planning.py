@@ -7,9 +7,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.spark.limits import cap, limit_rows, rows_between
-from moldau.spark.offsets import Position
-from moldau.spark.planner import Range, cut, ranges_between, splits_of
+from moldau.spark.planning.limits import cap, limit_rows, rows_between
+from moldau.spark.planning.offsets import Position
+from moldau.spark.planning.planner import Range, cut, ranges_between, splits_of
 from moldau.types.ids import TopicPartition
 
 topics = st.sampled_from(["a", "b.c", "version", "Ωmega"])

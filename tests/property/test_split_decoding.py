@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.kernels import Column, RecordColumns
-from moldau.spark.decoding import SplitDecoder
+from moldau.spark.fetching.decoding import SplitDecoder
 from moldau.wire.control import EndTransactionMarker, build_end_transaction_batch
 from moldau.wire.records import Record, build_batch
 

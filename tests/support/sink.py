@@ -13,11 +13,11 @@ import pyarrow as pa
 from moldau.client import cluster as cluster_module
 from moldau.client.connection import Connection
 from moldau.spark.option_table import Use
-from moldau.spark.write_options import parse_write_options
 from moldau.spark.writing import links as links_module
 from moldau.spark.writing.driver import TaskReport, commit_batch
 from moldau.spark.writing.identity import Attempt, SinkIdentity
 from moldau.spark.writing.links import Links
+from moldau.spark.writing.options import parse_write_options
 from moldau.spark.writing.rows import Layout
 from moldau.spark.writing.task import Clock, ExactWriter
 

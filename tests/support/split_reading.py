@@ -10,9 +10,9 @@ import confluent_kafka
 
 from moldau.client.cluster import Cluster
 from moldau.client.settings import ClientSettings
-from moldau.spark.fetching import read_split
-from moldau.spark.read_settings import ReadSettings
-from moldau.spark.split import Split
+from moldau.spark.fetching.prefetch import read_split
+from moldau.spark.fetching.read_settings import ReadSettings
+from moldau.spark.planning.split import Split
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 SECONDS = 30.0

@@ -3,7 +3,7 @@ kernels, wire, config, metrics), never the broker. What Spark looks up often (so
 Arrow, pandas or librdkafka.
 """
 
-from moldau.spark.foreach import exactly_once, write_batch
 from moldau.spark.session import session
+from moldau.spark.writing.foreach import exactly_once, write_batch
 
 __all__ = ["exactly_once", "session", "write_batch"]

@@ -72,7 +72,7 @@ class ProgressListener(StreamingQueryListener):
         """Its last batch was told already."""
 
     def _publish(self, progress: Mapping[str, Any]) -> None:
-        from moldau.spark.lag import publish_progress
+        from moldau.spark.planning.lag import publish_progress
 
         name = progress.get("name") or str(progress["id"])
         for source in progress.get("sources", ()):

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from moldau.spark.kafka_keys import kafka_keys
 from moldau.spark.option_table import Option, Use
-from moldau.spark.options import READ_OPTIONS
+from moldau.spark.planning.options import READ_OPTIONS
 from moldau.spark.schema import COLUMNS
 from moldau.spark.values.options import VALUE_OPTIONS
-from moldau.spark.write_options import WRITE_OPTIONS
+from moldau.spark.writing.options import WRITE_OPTIONS
 
 SHORT = {
     Use.BATCH_READ: "read",

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
+    from moldau.spark.fetching.task import ReadTask
     from moldau.spark.option_table import Use
-    from moldau.spark.options import ReadOptions
-    from moldau.spark.task import ReadTask
+    from moldau.spark.planning.options import ReadOptions
     from moldau.spark.writing.writers import WritePlan
 
 
@@ -32,28 +32,28 @@ class MoldauDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Called when a read is described without a schema, so wrong options are told there and then."""
-        from moldau.spark.options import check_read_options
-        from moldau.spark.reading import offered_schema
+        from moldau.spark.planning.options import check_read_options
+        from moldau.spark.planning.reading import offered_schema
 
         check_read_options(dict(self.options))
         return offered_schema(dict(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from moldau.spark.option_table import Use
-        from moldau.spark.reader import BatchReader, FilteringBatchReader
+        from moldau.spark.planning.reader import BatchReader, FilteringBatchReader
 
         options, task = self._reading(schema, Use.BATCH_READ)
         return FilteringBatchReader(options, task) if options.pushdown else BatchReader(options, task)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
         from moldau.spark.option_table import Use
-        from moldau.spark.stream_reader import StreamReader
+        from moldau.spark.planning.stream_reader import StreamReader
 
         return StreamReader(*self._reading(schema, Use.STREAM_READ))
 
     def _reading(self, schema: StructType, use: Use) -> tuple[ReadOptions, ReadTask]:
-        from moldau.spark.options import parse_read_options
-        from moldau.spark.reading import read_task
+        from moldau.spark.planning.options import parse_read_options
+        from moldau.spark.planning.reading import read_task
 
         options = parse_read_options(dict(self.options), use)
         return options, read_task(dict(self.options), options, schema)

@@ -12,9 +12,9 @@ from moldau.client.cluster import Cluster
 from moldau.client.errors import AuthenticationFailed, ConnectionLost
 from moldau.client.settings import Address, ClientSettings
 from moldau.spark.errors import ClusterUnavailable, SourceError
-from moldau.spark.partition_fetcher import PartitionFetcher
-from moldau.spark.read_settings import ReadSettings
-from moldau.spark.split import Split
+from moldau.spark.fetching.partition_fetcher import PartitionFetcher
+from moldau.spark.fetching.read_settings import ReadSettings
+from moldau.spark.planning.split import Split
 from moldau.types.errors import ErrorCode
 from moldau.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from moldau.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic

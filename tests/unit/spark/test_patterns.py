@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.spark.option_table import OptionError
-from moldau.spark.patterns import compile_pattern
+from moldau.spark.planning.patterns import compile_pattern
 
 
 @pytest.mark.parametrize(

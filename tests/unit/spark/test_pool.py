@@ -7,7 +7,7 @@ import os
 import pytest
 
 from moldau.client.settings import Address, ClientSettings
-from moldau.spark.pool import MOST_IDLE, borrow, give_back
+from moldau.spark.fetching.pool import MOST_IDLE, borrow, give_back
 
 
 def test_a_cluster_is_lent_to_one_at_a_time() -> None:

@@ -17,9 +17,9 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from moldau.spark.offsets import PartitionOffsets
-from moldau.spark.planner import Range
-from moldau.spark.pushdown import Narrowing, narrow, take_filters
+from moldau.spark.planning.offsets import PartitionOffsets
+from moldau.spark.planning.planner import Range
+from moldau.spark.planning.pushdown import Narrowing, narrow, take_filters
 from moldau.types.ids import TopicPartition
 from tests.fakes.spark_catalog import FakeLog
 

@@ -8,9 +8,9 @@ import pickle
 import pytest
 
 from moldau.spark.kafka_keys import HONOURED, IGNORED, REFUSED, kafka_keys
-from moldau.spark.offsets import EARLIEST, LATEST, At, AtOffsets, AtTime, AtTimes
 from moldau.spark.option_table import OptionError, Use
-from moldau.spark.options import OPTIONS, ReadOptions, check_read_options, parse_read_options
+from moldau.spark.planning.offsets import EARLIEST, LATEST, At, AtOffsets, AtTime, AtTimes
+from moldau.spark.planning.options import OPTIONS, ReadOptions, check_read_options, parse_read_options
 from moldau.types.ids import TopicPartition
 
 NEEDED = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}

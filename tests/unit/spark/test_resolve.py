@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from moldau.spark.catalog import TopicView
 from moldau.spark.errors import DataLoss, ForeignCheckpoint
-from moldau.spark.offsets import EARLIEST, LATEST, At, AtOffsets, AtTime, AtTimes, PartitionOffsets, Position
 from moldau.spark.option_table import OptionError
-from moldau.spark.resolve import carry_on, check_ends, resolve
-from moldau.spark.selecting import loss_handler
+from moldau.spark.planning.catalog import TopicView
+from moldau.spark.planning.offsets import EARLIEST, LATEST, At, AtOffsets, AtTime, AtTimes, PartitionOffsets, Position
+from moldau.spark.planning.resolve import carry_on, check_ends, resolve
+from moldau.spark.planning.selecting import loss_handler
 from moldau.types.ids import TopicPartition
 from tests.fakes.spark_catalog import FakeLog
 

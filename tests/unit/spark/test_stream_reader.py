@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from moldau.spark.errors import DataLoss, TopicMissing
+from moldau.spark.fetching.task import ReadTask
 from moldau.spark.option_table import Use
-from moldau.spark.options import parse_read_options
-from moldau.spark.stream_reader import StreamReader
-from moldau.spark.task import ReadTask
+from moldau.spark.planning.options import parse_read_options
+from moldau.spark.planning.stream_reader import StreamReader
 from tests.fakes.spark_catalog import FakeCatalog
 
 Offset = dict[str, Any]

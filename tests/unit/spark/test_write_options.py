@@ -7,8 +7,8 @@ from pyspark.sql.types import StructType
 
 from moldau.spark.option_table import OptionError, Use
 from moldau.spark.values.ddl import parse_type
-from moldau.spark.write_options import parse_write_options
 from moldau.spark.writing.errors import RowRefused
+from moldau.spark.writing.options import parse_write_options
 from moldau.spark.writing.rows import check_schema
 from moldau.wire.compression import Codec
 

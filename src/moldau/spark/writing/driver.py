@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 from moldau.client.cluster import CoordinatorKind
 from moldau.client.errors import ClientError
-from moldau.spark.write_options import WriteOptions
 from moldau.spark.writing.decisions import audit, refuse_stale
 from moldau.spark.writing.errors import SinkError
 from moldau.spark.writing.identity import Attempt, SinkIdentity
 from moldau.spark.writing.links import Links
 from moldau.spark.writing.marker_store import MarkerStore
+from moldau.spark.writing.options import WriteOptions
 from moldau.spark.writing.sink_state import SinkRegister
 from moldau.spark.writing.task import TaskOutcome
 from moldau.spark.writing.transactions import OpenTransaction, Patience, end_transaction

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from moldau.client.cluster import check
 from moldau.client.errors import ClientError
 from moldau.kernels import murmur2
-from moldau.spark.write_options import WriteOptions
 from moldau.spark.writing.decisions import Step, TaskResult, compare, next_step, refuse_stale
 from moldau.spark.writing.encoder import Compression, RowEncoder, SealedBatch, Topics
 from moldau.spark.writing.errors import Fenced, RowRefused, SinkError
@@ -24,6 +23,7 @@ from moldau.spark.writing.identity import MARKER_TOPIC, Attempt, SinkIdentity, m
 from moldau.spark.writing.links import Links
 from moldau.spark.writing.marker_store import MarkerStore
 from moldau.spark.writing.markers import TaskMarker
+from moldau.spark.writing.options import WriteOptions
 from moldau.spark.writing.producing import NO_PRODUCER, Producer, ProduceSettings
 from moldau.spark.writing.rows import Layout, read_rows
 from moldau.spark.writing.sink_state import SinkRegister

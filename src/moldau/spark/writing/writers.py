@@ -14,11 +14,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from moldau.spark.option_table import OptionError, Use
 from moldau.spark.values.plan import ValuePlan, write_plan
-from moldau.spark.write_options import WriteOptions, parse_write_options
 from moldau.spark.writing.driver import TaskReport, abort_batch, commit_batch
 from moldau.spark.writing.errors import SinkError
 from moldau.spark.writing.identity import Attempt, SinkIdentity
 from moldau.spark.writing.links import Links, discard_links, pooled_links
+from moldau.spark.writing.options import WriteOptions, parse_write_options
 from moldau.spark.writing.rows import Layout, check_schema
 from moldau.spark.writing.task import Clock, ExactWriter, PlainWriter
 

@@ -69,7 +69,7 @@ class Catalog(Protocol):
 
 def open_catalog(settings: ClientSettings, properties: Mapping[str, str]) -> Catalog:
     if settings.needs_librdkafka:
-        from moldau.spark.librdkafka_catalog import LibrdkafkaCatalog
+        from moldau.spark.planning.librdkafka_catalog import LibrdkafkaCatalog
 
         return LibrdkafkaCatalog(settings, properties)
     return WireCatalog(settings)

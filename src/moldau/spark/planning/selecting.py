@@ -6,11 +6,11 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from moldau.spark.catalog import Catalog, TopicView
 from moldau.spark.errors import DataLoss, TopicMissing
 from moldau.spark.option_table import did_you_mean
-from moldau.spark.options import Selection
-from moldau.spark.resolve import Lost, names
+from moldau.spark.planning.catalog import Catalog, TopicView
+from moldau.spark.planning.options import Selection
+from moldau.spark.planning.resolve import Lost, names
 from moldau.types.ids import TopicPartition
 
 OURS: Final = "__moldau_"

@@ -20,19 +20,19 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from moldau.spark.catalog import Catalog, TopicView, open_catalog
-from moldau.spark.lag import LagPublisher, lag_target
-from moldau.spark.limits import cap, limit_rows, rows_between, waits_for_more
-from moldau.spark.offsets import EARLIEST, LATEST, PartitionOffsets, Position
-from moldau.spark.planner import Range, cut, ranges_between, splits_of
-from moldau.spark.resolve import carry_on, check_ends, resolve
-from moldau.spark.selecting import check_all_there, loss_handler, selected_partitions, selected_topics
+from moldau.spark.planning.catalog import Catalog, TopicView, open_catalog
+from moldau.spark.planning.lag import LagPublisher, lag_target
+from moldau.spark.planning.limits import cap, limit_rows, rows_between, waits_for_more
+from moldau.spark.planning.offsets import EARLIEST, LATEST, PartitionOffsets, Position
+from moldau.spark.planning.planner import Range, cut, ranges_between, splits_of
+from moldau.spark.planning.resolve import carry_on, check_ends, resolve
+from moldau.spark.planning.selecting import check_all_there, loss_handler, selected_partitions, selected_topics
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from moldau.spark.options import ReadOptions
-    from moldau.spark.task import ReadTask
+    from moldau.spark.fetching.task import ReadTask
+    from moldau.spark.planning.options import ReadOptions
 
 log = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from typing import Final
 
 from moldau.client.errors import ClientError
 from moldau.client.settings import ClientSettings
-from moldau.spark.catalog import Catalog, open_catalog
 from moldau.spark.errors import ForeignCheckpoint, SourceError
-from moldau.spark.offsets import Position
+from moldau.spark.planning.catalog import Catalog, open_catalog
+from moldau.spark.planning.offsets import Position
 from moldau.types.errors import KafkaError
 from moldau.types.ids import TopicPartition
 

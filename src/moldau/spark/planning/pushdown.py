@@ -23,8 +23,8 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from moldau.spark.planner import Range
-from moldau.spark.resolve import NO_MATCH, Look
+from moldau.spark.planning.planner import Range
+from moldau.spark.planning.resolve import NO_MATCH, Look
 from moldau.types.ids import TopicPartition
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

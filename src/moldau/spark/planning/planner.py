@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from moldau.spark.errors import ForeignCheckpoint
-from moldau.spark.offsets import Position
-from moldau.spark.split import Split
+from moldau.spark.planning.offsets import Position
+from moldau.spark.planning.split import Split
 from moldau.types.ids import TopicPartition
 
 

@@ -18,7 +18,7 @@ from moldau.spark.option_table import (
     read_count,
     read_flag,
 )
-from moldau.spark.options import under_kafka_names
+from moldau.spark.planning.options import under_kafka_names
 from moldau.spark.values.options import VALUE_OPTIONS
 from moldau.spark.writing.identity import DEFAULT_PREFIX, SINK_ID, default_sink_id
 from moldau.wire.compression import Codec

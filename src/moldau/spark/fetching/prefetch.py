@@ -15,18 +15,18 @@ from threading import Condition, Thread
 from typing import TYPE_CHECKING, Final
 
 from moldau.kernels import RecordColumns
-from moldau.spark.decoding import SplitDecoder
 from moldau.spark.errors import SourceError
-from moldau.spark.partition_fetcher import Answer, PartitionFetcher
-from moldau.spark.pool import borrow, give_back
-from moldau.spark.read_settings import LARGEST_BATCH_BYTES, ReadSettings
+from moldau.spark.fetching.decoding import SplitDecoder
+from moldau.spark.fetching.partition_fetcher import Answer, PartitionFetcher
+from moldau.spark.fetching.pool import borrow, give_back
+from moldau.spark.fetching.read_settings import LARGEST_BATCH_BYTES, ReadSettings
 from moldau.wire.batch import CorruptBatchError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from moldau.client.settings import ClientSettings
-    from moldau.spark.split import Split
+    from moldau.spark.planning.split import Split
 
 JOIN_SECONDS: Final = 5.0
 
@@ -42,11 +42,11 @@ def read_split(
     names, for mechanisms that only librdkafka knows."""
     if split.size <= 0:
         return
-    from moldau.spark.arrow import Assembler
+    from moldau.spark.fetching.arrow import Assembler
 
     assembler = Assembler(columns, split.topic, split.partition)
     if client.needs_librdkafka:
-        from moldau.spark.fallback import read_with_librdkafka
+        from moldau.spark.fetching.fallback import read_with_librdkafka
 
         yield from read_with_librdkafka(split, settings, assembler, properties or {})
         return

@@ -9,10 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeAlias
 
-from moldau.spark.catalog import TopicView
 from moldau.spark.errors import ForeignCheckpoint
-from moldau.spark.offsets import EARLIEST, LATEST, At, AtOffsets, AtTime, AtTimes, PartitionOffsets, Place, Position
 from moldau.spark.option_table import OptionError
+from moldau.spark.planning.catalog import TopicView
+from moldau.spark.planning.offsets import (
+    EARLIEST,
+    LATEST,
+    At,
+    AtOffsets,
+    AtTime,
+    AtTimes,
+    PartitionOffsets,
+    Place,
+    Position,
+)
 from moldau.types.ids import TopicPartition
 
 Look: TypeAlias = Callable[[Mapping[TopicPartition, int]], PartitionOffsets]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from moldau.spark.fetching.task import ReadTask
 from moldau.spark.schema import EVERY_COLUMN, checked_schema, record_schema
-from moldau.spark.task import ReadTask
 from moldau.spark.values.plan import read_plan
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from moldau.spark.options import ReadOptions
+    from moldau.spark.planning.options import ReadOptions
 
 
 def offered_schema(given: Mapping[str, str]) -> StructType:

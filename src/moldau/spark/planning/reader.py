@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from moldau.spark.catalog import Catalog, open_catalog
-from moldau.spark.offsets import PartitionOffsets, Position
-from moldau.spark.planner import Range, cut, splits_of
-from moldau.spark.pushdown import Narrowing, narrow, take_filters
-from moldau.spark.read_settings import FIRST_TIMESTAMP, LAST_TIMESTAMP
-from moldau.spark.resolve import Look, Lost, resolve
-from moldau.spark.selecting import check_all_there, loss_handler, selected_partitions, selected_topics
-from moldau.spark.task import ReadTask
+from moldau.spark.fetching.read_settings import FIRST_TIMESTAMP, LAST_TIMESTAMP
+from moldau.spark.fetching.task import ReadTask
+from moldau.spark.planning.catalog import Catalog, open_catalog
+from moldau.spark.planning.offsets import PartitionOffsets, Position
+from moldau.spark.planning.planner import Range, cut, splits_of
+from moldau.spark.planning.pushdown import Narrowing, narrow, take_filters
+from moldau.spark.planning.resolve import Look, Lost, resolve
+from moldau.spark.planning.selecting import check_all_there, loss_handler, selected_partitions, selected_topics
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from moldau.spark.options import ReadOptions
-    from moldau.spark.split import Split
+    from moldau.spark.planning.options import ReadOptions
+    from moldau.spark.planning.split import Split
     from moldau.types.ids import TopicPartition
 
 

@@ -12,18 +12,8 @@ from typing import Final, TypeVar
 
 from moldau.client.errors import SettingError
 from moldau.client.settings import ClientSettings
+from moldau.spark.fetching.read_settings import READ_COMMITTED, READ_UNCOMMITTED, ReadSettings
 from moldau.spark.kafka_keys import kafka_properties
-from moldau.spark.offsets import (
-    EARLIEST,
-    LATEST,
-    At,
-    AtOffsets,
-    AtTime,
-    AtTimes,
-    Place,
-    parse_assignment,
-    parse_partition_numbers,
-)
 from moldau.spark.option_table import (
     READ,
     Option,
@@ -36,8 +26,18 @@ from moldau.spark.option_table import (
     read_milliseconds,
     read_names,
 )
-from moldau.spark.patterns import compile_pattern
-from moldau.spark.read_settings import READ_COMMITTED, READ_UNCOMMITTED, ReadSettings
+from moldau.spark.planning.offsets import (
+    EARLIEST,
+    LATEST,
+    At,
+    AtOffsets,
+    AtTime,
+    AtTimes,
+    Place,
+    parse_assignment,
+    parse_partition_numbers,
+)
+from moldau.spark.planning.patterns import compile_pattern
 from moldau.spark.values.options import VALUE_OPTIONS
 from moldau.types.ids import TopicPartition
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moldau.client.settings import ClientSettings
-from moldau.spark.read_settings import ReadSettings
-from moldau.spark.split import Split
+from moldau.spark.fetching.read_settings import ReadSettings
+from moldau.spark.planning.split import Split
 from moldau.spark.values.plan import AS_BYTES, ValuePlan
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class ReadTask:
         """No split at all is what Spark asks for when a read has no partitions."""
         if split is None:
             return iter(())
-        from moldau.spark.fetching import read_split
+        from moldau.spark.fetching.prefetch import read_split
 
         if not self.values.typed:
             return read_split(split, self.client, self.settings, self.columns, self.properties)

@@ -16,9 +16,9 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from moldau.client.librdkafka import translate
 from moldau.client.settings import ClientSettings
-from moldau.spark.catalog import FIRST_CONTACT_SECONDS, GONE, PUBLISH_SECONDS, TopicView
 from moldau.spark.errors import ClusterUnavailable, SourceError
-from moldau.spark.offsets import EARLIEST, LATEST
+from moldau.spark.planning.catalog import FIRST_CONTACT_SECONDS, GONE, PUBLISH_SECONDS, TopicView
+from moldau.spark.planning.offsets import EARLIEST, LATEST
 from moldau.types.ids import ZERO_TOPIC_ID, TopicPartition
 
 UNKNOWN: Final = (*GONE, RdError._UNKNOWN_PARTITION, RdError._UNKNOWN_TOPIC)

@@ -1,6 +1,6 @@
 """One partition's raw fetches: finds its leader, repeats what fails for a passing reason, tells loss from delay.
 
-Answers come as they are on the wire; `moldau.spark.decoding` reads them. What ends a read before its end:
+Answers come as they are on the wire; `moldau.spark.fetching.decoding` reads them. What ends a read before its end:
 
 - data loss: another topic id behind the name, no such topic any more, an offset outside of the log, or a log that stays
   shorter than the plan knew it. With `failOnDataLoss` false the read goes on with what is there.
@@ -24,8 +24,8 @@ from moldau.client.connection import Connection
 from moldau.client.errors import ClientError, ConnectionLost
 from moldau.kernels import skim_batches
 from moldau.spark.errors import ClusterUnavailable, DataLoss, SourceError
-from moldau.spark.read_settings import ReadSettings
-from moldau.spark.split import Split
+from moldau.spark.fetching.read_settings import ReadSettings
+from moldau.spark.planning.split import Split
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from moldau.wire.messages.list_offsets import (

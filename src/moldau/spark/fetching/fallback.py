@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 from moldau.client.librdkafka import translate
 from moldau.kernels import RecordColumns
 from moldau.spark.errors import ClusterUnavailable, DataLoss, SourceError
-from moldau.spark.partition_fetcher import LOG
-from moldau.spark.read_settings import LARGEST_BATCH_BYTES, ReadSettings
+from moldau.spark.fetching.partition_fetcher import LOG
+from moldau.spark.fetching.read_settings import LARGEST_BATCH_BYTES, ReadSettings
 from moldau.wire.batch import CREATE_TIME, HEADER_SIZE, LOG_APPEND_TIME
 from moldau.wire.records import Record, build_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from moldau.spark.arrow import Assembler
-    from moldau.spark.split import Split
+    from moldau.spark.fetching.arrow import Assembler
+    from moldau.spark.planning.split import Split
 
 Consumer = Any
 Message = Any

@@ -1,0 +1,4 @@
+"""What a task does: fetches the raw batches of its split and builds Arrow batches of them.
+
+Imports `client`, the kernels, and the planner's values (`planning.split`).
+"""
