@@ -35,7 +35,8 @@ UNSAID = ("The consumer rebalance protocol (KIP-848)", "WARN New offset")
 
 def normalised(step: Step, place: Place, code: int, stdout: str, stderr: str) -> dict[str, Any]:
     out = [clean(line, place, step) for line in stdout.splitlines()]
-    errors = [clean(line, place, step) for line in error_lines(stderr)] if step.errors else []
+    lines = error_lines(stderr) or (bare_exception(stderr) if code else [])
+    errors = [clean(line, place, step) for line in lines] if step.errors else []
     return {
         "command": step.name,
         "exit": code,
@@ -61,8 +62,14 @@ def clean(line: str, place: Place, step: Step) -> str:
     line = TIMES.sub("{time}", line)
     line = GROUP_NUMBER.sub(r"\1{n}", line)
     if step.figures:
-        line = FIGURE.sub("{n}", line)
+        line = re.sub(r" +", " ", FIGURE.sub("{n}", line))
     return line
+
+
+def bare_exception(stderr: str) -> list[str]:
+    """The message of a stack trace that nothing else was said about."""
+    found = next((line for line in stderr.splitlines() if EXCEPTION.match(line)), None)
+    return [] if found is None else [found.partition(": ")[2]]
 
 
 def error_lines(stderr: str) -> list[str]:
@@ -73,7 +80,8 @@ def error_lines(stderr: str) -> list[str]:
         if USAGE.match(line):
             break
         if line.startswith("usage: "):
-            rest = " ".join(" ".join(lines[number:]).split())
+            # Lines are broken within the dashes of a flag, too.
+            rest = re.sub(r"-- (?=[a-z])", "--", " ".join(" ".join(lines[number:]).split()))
             tail = re.search(r"\S+: error: .*", rest)
             return [*kept, tail[0]] if tail else kept
         cause = CAUSE.match(line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.cli.kafka_tools.scenario import Step, scenario
 
+NO_OP = "org.apache.kafka.tools.consumer.NoOpMessageFormatter"
 PRINT_ALL = (
     "--formatter-property print.key=true --formatter-property print.headers=true --formatter-property "
     "print.offset=true --formatter-property print.partition=true"
@@ -48,7 +49,7 @@ scenario(
     consume("--topic lines --group readers --from-beginning --max-messages 2"),
     consume("--topic lines --group readers --max-messages 2"),
     consume(f"--topic lines --from-beginning --max-messages 1 --value-deserializer {SERIALIZATION}StringDeserializer"),
-    consume("--topic lines --from-beginning --max-messages 1 --formatter kafka.tools.NoOpMessageFormatter"),
+    consume(f"--topic lines --from-beginning --max-messages 1 --formatter {NO_OP}"),
     produce("--topic lines --property parse.key=false --producer-property linger.ms=5", "more\n"),
     consume("--topic lines --partition 0 --offset 4 --max-messages 1 --isolation-level read_committed"),
 )
@@ -110,8 +111,8 @@ scenario(
         "--topic perf --num-records 20 --payload-file {files}/payloads.txt --throughput -1 --transactional-id t",
         figures=True,
     ),
-    Step("kafka-consumer-perf-test", "--topic perf --num-records 500", figures=True),
-    Step("kafka-consumer-perf-test", "--topic perf --messages 300 --hide-header", figures=True),
+    Step("kafka-consumer-perf-test", "--topic perf --num-records 500 --timeout 60000", figures=True),
+    Step("kafka-consumer-perf-test", "--topic perf --messages 300 --hide-header --timeout 60000", figures=True),
     Step("kafka-e2e-latency", "--topic latency --num-records 5 --producer-acks all --record-size 10", figures=True),
     Step("kafka-e2e-latency", "{servers} latency 5 1 100", servers=False, figures=True),
     Step("kafka-producer-perf-test", "--topic perf"),

@@ -108,7 +108,9 @@ def transactions(place: Place) -> Iterator[None]:
         ended.produce("filled", "x", partition=0)
         ended.flush()
         end()
-    still_open = Producer({"bootstrap.servers": place.address, "transactional.id": "open"})
+    still_open = Producer(
+        {"bootstrap.servers": place.address, "transactional.id": "open", "transaction.timeout.ms": 900_000}
+    )
     still_open.init_transactions()
     still_open.begin_transaction()
     still_open.produce("filled", "y", partition=0)

@@ -68,6 +68,9 @@ def java_words(message: str) -> str:
     choice = re.fullmatch(r"argument [A-Z]+: (invalid choice: .*)", message)
     if choice:
         return choice[1]
+    wrong = re.fullmatch(r"argument (--\S+): invalid choice: (\S+) \(choose from (.*)\)", message)
+    if wrong:
+        return f"argument {wrong[1]}: invalid choice: '{wrong[2]}' (choose from {{{wrong[3].replace(' ', '')}}})"
     unknown = re.fullmatch(r"unrecognized arguments: (\S+).*", message)
     if unknown:
         return f"unrecognized arguments: '{unknown[1]}'"

@@ -84,6 +84,8 @@ def main(arguments: Sequence[str]) -> int:
     count = 0
     code = 0
     try:
+        # Records go to the bytes below, past what is still held of the lines above.
+        sys.stdout.flush()
         start(consumer, options)
         for message in received(consumer, options):
             count += 1
@@ -114,6 +116,9 @@ def check(options: Options) -> None:
         raise PARSER.wrong("The partition is required when offset is specified.")
     if not names_cluster(options):
         raise PARSER.missing("bootstrap-server")
+    for number in ("partition", "max-messages", "timeout-ms"):
+        options.integer(number)
+    check_offset(options)
     for old, new in (("consumer-property", "command-property"), ("consumer.config", "command-config")):
         if options.has(old) and options.has(new):
             raise PARSER.wrong(f"Options --{old} and --{new} cannot be specified together.")
@@ -185,21 +190,23 @@ def build_formatter(options: Options) -> Formatter:
         raise PARSER.wrong(str(error)) from None
 
 
+def check_offset(options: Options) -> None:
+    text = options.given("offset")
+    if text.lower() not in ("earliest", "latest") and not text.isdigit():
+        raise PARSER.wrong(
+            f"The provided offset value '{text}' is incorrect. Valid values are 'earliest', 'latest', "
+            "or a non-negative long."
+        )
+
+
 def first_offset(options: Options) -> int:
     from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 
     if not options.has("offset"):
         return int(OFFSET_BEGINNING if options.has("from-beginning") else OFFSET_END)
-    text = options.given("offset")
+    text = options.given("offset").lower()
     named = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
-    if text.lower() in named:
-        return int(named[text.lower()])
-    if not text.isdigit():
-        raise PARSER.wrong(
-            f"The provided offset value '{text}' is incorrect. Valid values are 'earliest', 'latest', "
-            "or a non-negative long."
-        )
-    return int(text)
+    return int(named.get(text, text))
 
 
 # -- reading -------------------------------------------------------------------------------------------------------

@@ -112,6 +112,9 @@ def check(options: Options) -> None:
                 f"Warning: --{old} is deprecated and will be removed in a future version. Use --{new} instead.",
             )
     servers_of(options)
+    for option in (*BY_OPTION.values(), "max-partition-memory-bytes"):
+        if PARSER.option(option).kind is int:
+            options.integer(option)
     reader = options.given("line-reader")
     if reader.rpartition(".")[2] != "LineMessageReader":
         raise ToolError(f"--line-reader {reader}: Java classes cannot be loaded here; only the line reader exists")

@@ -68,6 +68,8 @@ def main(arguments: Sequence[str]) -> int:
     detailed = options.has("show-detailed-stats")
     if not options.has("hide-header"):
         print(f"{'time, threadId' if detailed else 'start.time, end.time'}, {COLUMNS}")
+    if options.number("reporting-interval") <= 0:
+        raise ToolError("Reporting interval must be greater than 0.")
     metrics = Metrics(options.has("print-metrics"))
     consumer = connect_with(properties_of(options)).consumer(
         **{"error_cb": lambda error: None, "allow.auto.create.topics": True, **metrics.settings()}
@@ -94,8 +96,6 @@ def check(options: Options) -> None:
         print("Warning: --messages is deprecated. Use --num-records instead.")
     if options.has("consumer.config"):
         print("Warning: --consumer.config is deprecated. Use --command-config instead.")
-    if options.number("reporting-interval") <= 0:
-        raise ToolError("Reporting interval must be greater than 0.")
 
 
 def properties_of(options: Options) -> dict[str, str]:

@@ -1,0 +1,46 @@
+"""The `kafka-*` tools print what Apache Kafka's own printed for the same state, and end with the same exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.kafka_tools.differences import explained
+from tests.cli.kafka_tools.player import SETTINGS, Tool, kafkas_tool, our_tool, play
+from tests.cli.kafka_tools.record import RECORDED
+from tests.cli.kafka_tools.scenario import Scenario, all_scenarios
+from tests.support.broker import Broker
+
+
+ALL = [pytest.param(each, id=each.name) for each in all_scenarios()]
+
+
+@pytest.mark.parametrize("scenario", ALL)
+def test_tools_print_what_apache_kafkas_print(scenario: Scenario, tmp_path: Path) -> None:
+    assert_as_recorded(scenario, tmp_path, our_tool)
+
+
+@pytest.mark.live
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("scenario", ALL)
+def test_apache_kafkas_tools_print_the_same_on_our_broker(scenario: Scenario, tmp_path: Path) -> None:
+    assert_as_recorded(scenario, tmp_path, kafkas_tool)
+
+
+def assert_as_recorded(scenario: Scenario, folder: Path, tool: Tool) -> None:
+    expected = json.loads((RECORDED / f"{scenario.name}.json").read_text())
+    with Broker(folder / "broker", SETTINGS) as broker:
+        printed = play(scenario, broker, folder / "files", tool)
+    differences = [
+        {"command": theirs["command"], "field": field, "Apache Kafka": theirs[field], "here": ours[field]}
+        for theirs, ours in zip(expected, printed, strict=True)
+        for field in ("command", "exit", "stdout", "stderr")
+        if theirs[field] != ours[field] and not explained(scenario.name, theirs, ours, field)
+    ]
+    assert not differences, json.dumps(differences, indent=1, ensure_ascii=False)
+
+
+def test_every_recording_belongs_to_a_scenario() -> None:
+    assert {path.stem for path in RECORDED.glob("*.json")} == {scenario.name for scenario in all_scenarios()}
