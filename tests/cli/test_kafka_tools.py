@@ -13,7 +13,6 @@ from tests.cli.kafka_tools.record import RECORDED
 from tests.cli.kafka_tools.scenario import Scenario, all_scenarios
 from tests.support.broker import Broker
 
-
 ALL = [pytest.param(each, id=each.name) for each in all_scenarios()]
 
 
