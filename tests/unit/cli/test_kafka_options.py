@@ -15,6 +15,7 @@ from moldau.cli.kafka.entry import run
 from moldau.cli.kafka.failures import java_text, table
 from moldau.cli.kafka.options import OptionError, Parser, UsageError, VersionAsked, flag, optional_value, value
 from moldau.cli.kafka.usage import usage
+from moldau.cli.kafka.zookeeper import address_of, brokers_behind
 from moldau.types.error_codes import ErrorCode
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -179,3 +180,20 @@ def test_the_entry_is_light() -> None:
         "moldau.storage",
     }
     assert heavy.isdisjoint(loaded)
+
+
+def test_brokers_registered_in_zookeeper() -> None:
+    assert address_of({"endpoints": ["SSL://a:9093", "PLAINTEXT://a:9092"], "host": None, "port": -1}) == "a:9092"
+    assert address_of({"endpoints": ["SSL://a:9093"]}) == "a:9093"
+    assert address_of({"host": "a", "port": 9092}) == "a:9092"
+
+
+def test_without_zookeeper_the_profile_serves(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MOLDAU_BOOTSTRAP_SERVERS", "here:9092")
+    monkeypatch.setitem(sys.modules, "kazoo.client", None)
+    assert brokers_behind("localhost:2181/chroot") == "here:9092"
+    warning = capsys.readouterr().err
+    assert warning.startswith("WARNING: --zookeeper localhost:2181/chroot was not used")
+    assert "going to here:9092" in warning

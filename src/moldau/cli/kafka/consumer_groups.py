@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from moldau.cli.kafka.connecting import CLUSTER_OPTIONS, NEW_CONSUMER, connect, names_cluster
+from moldau.cli.kafka.connecting import (
+    CLUSTER_OPTIONS,
+    NEW_CONSUMER,
+    SERVERS,
+    connect_with,
+    file_properties,
+    names_cluster,
+    servers_of,
+)
 from moldau.cli.kafka.failures import is_failure
 from moldau.cli.kafka.group_errors import IllegalArgument, print_error, reason
 from moldau.cli.kafka.options import Options, Parser, ToolError, UsageError, flag, optional_value, value
@@ -78,7 +86,9 @@ def main(arguments: Sequence[str]) -> int:
     if options.has("validate-regex"):
         validate_regex(options.given("validate-regex"))
         return 0
-    connection = connect(options)
+    timeout = str(options.number("timeout"))
+    waits = {"request.timeout.ms": timeout, "default.api.timeout.ms": timeout}
+    connection = connect_with(waits | file_properties(options, "command-config") | {SERVERS: servers_of(options)})
     try:
         connection.probe()
     except Exception as error:

@@ -90,7 +90,7 @@ def describe_topics(connection: Connection, names: Sequence[str], limit: int) ->
     except VersionUnsupported:
         topics = [from_metadata(topic, moves) for topic in cluster.metadata(names).topics]
     live = frozenset(cluster.broker_ids())
-    return Described([with_settings(connection, topic) for topic in topics], live)
+    return Described(with_settings(connection, topics), live)
 
 
 def ask_descriptions(cluster: Cluster, names: Sequence[str], limit: int) -> list[DescribeTopicPartitionsResponseTopic]:
@@ -162,15 +162,19 @@ def moves_under_way(cluster: Cluster) -> dict[PartitionKey, Move]:
     }
 
 
-def with_settings(connection: Connection, topic: TopicView) -> TopicView:
+def with_settings(connection: Connection, topics: Sequence[TopicView]) -> list[TopicView]:
     from confluent_kafka.admin import ConfigResource, ConfigSource
 
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic.name)
-    entries = connection.admin().describe_configs([resource])[resource].result()
+    resources = {topic.name: ConfigResource(ConfigResource.Type.TOPIC, topic.name) for topic in topics}
+    futures = connection.admin().describe_configs(list(resources.values()))
     default = ConfigSource.DEFAULT_CONFIG.value
-    overrides = {name: entry.value for name, entry in entries.items() if entry.source != default}
-    min_isr = int(entries["min.insync.replicas"].value)
-    return TopicView(topic.name, topic.topic_id, topic.partitions, overrides, min_isr)
+    found = []
+    for topic in topics:
+        entries = futures[resources[topic.name]].result()
+        overrides = {name: entry.value for name, entry in entries.items() if entry.source != default}
+        min_isr = int(entries["min.insync.replicas"].value)
+        found.append(TopicView(topic.name, topic.topic_id, topic.partitions, overrides, min_isr))
+    return found
 
 
 def print_topic(topic: TopicView, live: frozenset[int], reports: Sequence[str], overrides_only: bool) -> None:
