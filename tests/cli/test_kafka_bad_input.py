@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -98,6 +99,19 @@ def test_a_reader_that_goes_away(address: str) -> None:
         process.stdout.close()
         assert b"Traceback" not in process.stderr.read()
         process.wait(60)
+
+
+def test_a_consumer_ended_with_ctrl_c_says_how_much_it_read(address: str, name: str, tmp_path: Path) -> None:
+    wrote = our_tool("kafka-console-producer", ["--bootstrap-server", address, "--topic", name], "a line\n", tmp_path)
+    assert wrote.code == 0
+    command = [sys.executable, "-m", "moldau.cli.kafka.entry", "kafka-console-consumer", "--bootstrap-server", address]
+    command += ["--topic", name, "--from-beginning"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == "a line\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr.read() == "Processed a total of 1 messages\n"
 
 
 def test_version_names_the_release_that_is_followed() -> None:
