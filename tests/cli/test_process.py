@@ -114,7 +114,7 @@ def test_ctrl_c_ends_without_a_traceback(tmp_path: Path) -> None:
                 listener.accept()[0].close()
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=SECONDS)
-    assert (process.returncode, out) == (130, "")
+    assert (process.returncode, out) == (130, ""), err
     assert "Traceback" not in err
 
 

@@ -96,15 +96,24 @@ def run(arguments: Sequence[str]) -> int:
         return _failed(str(error), error.exit_code)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except typer.Abort:
-        return _failed("nothing was done", FAILED)
+    except typer.Abort as error:
+        return INTERRUPTED if _was_interrupted(error) else _failed("nothing was done", FAILED)
     except (BrokenPipeError, ReaderGone):
         # Python shall not complain about what it cannot write at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except Exception as error:
-        return _unforeseen(error)
+        return INTERRUPTED if _was_interrupted(error) else _unforeseen(error)
     return ended if isinstance(ended, int) else DONE
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Ctrl-C may come out of a compiled client as another error, with itself as the cause."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _wrong_usage(error: Exception) -> int:
