@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from moldau.kernels import _native, json_lines
-from moldau.kernels.json_lines import json_lines as twin
+from moldau.kernels.json_rows import json_lines as twin
 from moldau.kernels.signatures import BytesSource
 
 JSON = st.recursive(

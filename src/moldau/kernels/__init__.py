@@ -78,7 +78,7 @@ if NATIVE:
     from moldau.kernels._native import RecordColumns, json_lines, skim_batches
 else:
     from moldau.kernels.columns import RecordColumns, skim_batches  # type: ignore[assignment]
-    from moldau.kernels.json_lines import json_lines
+    from moldau.kernels.json_rows import json_lines
 
 if NATIVE:
     from moldau.kernels import _native as _encoder

@@ -4,7 +4,7 @@
  * the first only at its end, and its text is UTF-8. Whether what stands inside is right JSON is left to the reader, which
  * now cannot lose its place: every line is one row. Null rows, and rows that are not taken, become "{}".
  *
- * Uses bytes_source of _sources.h, utf8_step of _columns.h and wrong_argument_count of _native.c. The twin: json_lines.py.
+ * Uses bytes_source of _sources.h, utf8_step of _columns.h and wrong_argument_count of _native.c. The twin: json_rows.py.
  */
 #ifndef MOLDAU_JSON_H
 #define MOLDAU_JSON_H
