@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 HEARTBEAT_PART = 4
 POLL_SECONDS = 0.1
+#: kafka-python loses its place if a join is answered between two polls: its heartbeats stay off for good.
+PATIENT_POLL_SECONDS = 5.0
 
 
 class Job(NamedTuple):
@@ -147,7 +149,7 @@ def run_kafka_python(job: Job) -> None:
     consumer.subscribe([job.topic], listener=Listener())
     while not ending.wanted:
         try:
-            found = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
+            found = consumer.poll(timeout_ms=int(PATIENT_POLL_SECONDS * 1000))
         except kafka.errors.KafkaConnectionError:
             # The client lets its user know that the broker is away.
             continue
