@@ -134,8 +134,9 @@ def test_members_come_and_go(
     feed.await_delivered(*everybody)
     c.leave()
     await_shared([d], whole(topic))
+    # A member's last commit may meet a rebalance and be refused; then whoever takes over reads on and commits.
+    wait_until(lambda: committed(group_admin, topic) == dict(feed.ends), "everything is committed", SECONDS)
     d.leave()
-    assert committed(group_admin, topic) == dict(feed.ends)
 
 
 @every_kind
