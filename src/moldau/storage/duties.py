@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
@@ -28,7 +29,7 @@ RunBlocking: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
 LOGS_PER_BREATH = 8
 
 
-class LogDuties:
+class LogDuties(ABC):
     def __init__(
         self,
         files: FileSystem,
@@ -297,11 +298,11 @@ class LogDuties:
 
     # -- for the manager ----------------------------------------------------------------------------------------------
 
-    def io_failed(self, partition_log: PartitionLog, error: Exception) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def io_failed(self, partition_log: PartitionLog, error: Exception) -> None: ...
 
-    def fail_directory(self, directory: LogDirectory, error: Exception) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def fail_directory(self, directory: LogDirectory, error: Exception) -> None: ...
 
 
 def _of_damaged(directory: LogDirectory, checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:

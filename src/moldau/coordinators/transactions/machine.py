@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from moldau.coordinators.machine import ProducerStamp, RecordContext, StateRecord, Timers, Write
 from moldau.coordinators.record_codec import kind_of
@@ -48,11 +48,10 @@ class Markers:
     """From 2 on the epoch is one that no record of the transaction has."""
 
 
-class MarkerSender:
+class MarkerSender(Protocol):
     """What a machine asks for: markers to be written somewhere. The answer comes as the operation `markers_written`."""
 
-    def send(self, markers: Markers) -> None:
-        raise NotImplementedError
+    def send(self, markers: Markers) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

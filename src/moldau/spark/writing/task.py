@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ class TaskOutcome:
     sent_bytes: int = 0
 
 
-class RowWriter:
+class RowWriter(ABC):
     """Encodes the rows of one task; a subclass says what happens to the batches."""
 
     def __init__(self, options: WriteOptions, layout: Layout, links: Links, attempt: Attempt, clock: Clock) -> None:
@@ -119,11 +120,11 @@ class RowWriter:
     def wants_batches(self) -> bool:
         return True
 
-    def accept(self, sealed: SealedBatch) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def accept(self, sealed: SealedBatch) -> None: ...
 
-    def finish(self) -> TaskOutcome:
-        raise NotImplementedError
+    @abstractmethod
+    def finish(self) -> TaskOutcome: ...
 
     def result(self, prepared: bool = False) -> TaskResult:
         return TaskResult(self.attempt.task, self.encoder.rows, self.encoder.digest, prepared)
