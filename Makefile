@@ -7,7 +7,7 @@ ARGS ?=
 export PATH := $(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit lint format bench conformance chaos docs clean
+.PHONY: help setup demo test unit lint format bench sparkbench conformance chaos docs clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,8 +34,11 @@ lint: setup  ## ruff, mypy (strict), the import contracts of the layers
 format: setup  ## let ruff rewrite what it can
 	@ruff check --quiet --fix . ; ruff format .
 
-bench: setup  ## Moldau and Apache Kafka, then the Spark data source and Spark's own connector, as ratios
+bench: setup  ## Moldau and Apache Kafka as ratios; without ARGS, also what sparkbench does
 	@python -m bench $(ARGS)
+	@test -n "$(ARGS)" || python -m bench.spark
+
+sparkbench: setup  ## the Spark data source and Spark's own connector, as ratios
 	@python -m bench.spark $(ARGS)
 
 conformance: setup  ## the same requests to Apache Kafka and to Moldau, answers compared live; Kafka's own tools
