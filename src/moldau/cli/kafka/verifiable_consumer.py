@@ -5,17 +5,17 @@ from __future__ import annotations
 import signal
 from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.cli.kafka.argument_parser import ArgumentParser, ArgumentsRefused
+from moldau.cli.kafka.argument_parser import ArgumentParser
 from moldau.cli.kafka.connecting import SERVERS, connect_with
 from moldau.cli.kafka.failures import is_failure, message_of
-from moldau.cli.kafka.verifiable_producer import print_event
+from moldau.cli.kafka.verifiable import add_servers, print_event, properties_in_file, read
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
+OLD_FILE_OPTION: Final = "consumer.config"
 BATCH: Final = 500
 POLL_SECONDS: Final = 0.1
 RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
@@ -28,9 +28,7 @@ def parser() -> ArgumentParser:
         "This tool consumes messages from a specific topic and emits consumer events (e.g. group rebalances, received "
         "messages, and offsets committed) as JSON objects to STDOUT.",
     )
-    servers = made.add_mutually_exclusive_group(required=True)
-    for name in ("--bootstrap-server", "--broker-list"):
-        servers.add_argument(name, dest="bootstrap_server", metavar="HOST1:PORT1[,HOST2:PORT2[...]]", help="servers")
+    add_servers(made)
     made.add_argument("--topic", required=True, metavar="TOPIC", help="consume this topic")
     made.add_argument("--group-protocol", default="classic", metavar="GROUP-PROTOCOL", help="classic or consumer")
     made.add_argument("--group-remote-assignor", metavar="GROUP-REMOTE-ASSIGNOR", help="for the consumer protocol")
@@ -42,38 +40,22 @@ def parser() -> ArgumentParser:
     made.add_argument("--enable-autocommit", action="store_true", help="commit in the background")
     made.add_argument("--reset-policy", default="earliest", metavar="RESET-POLICY", help="earliest, latest or none")
     made.add_argument("--assignment-strategy", default=RANGE, metavar="ASSIGNMENT-STRATEGY", help="classic protocol")
-    made.add_argument("--consumer.config", metavar="CONFIG-FILE", help="old name of --command-config")
+    made.add_argument(f"--{OLD_FILE_OPTION}", metavar="CONFIG-FILE", help="old name of --command-config")
     made.add_argument("--command-config", metavar="CONFIG-FILE", help="properties file of the consumer")
     return made
 
 
 def main(arguments: Sequence[str]) -> int:
-    made = parser()
-    if not arguments:
-        made.print_help()
-        return 0
-    try:
-        given = made.read(arguments)
-        if given.command_config and getattr(given, "consumer.config"):
-            made.error("Options --consumer.config and --command-config are mutually exclusive.")
-    except ArgumentsRefused:
-        return 1
+    given = read(parser(), arguments, OLD_FILE_OPTION)
+    if isinstance(given, int):
+        return given
     more: dict[str, Any] = {"error_cb": lambda error: None, "allow.auto.create.topics": True}
     Run(connect_with(properties_of(given)).consumer(**more), given).consume()
     return 0
 
 
 def properties_of(given: Namespace) -> dict[str, str]:
-    from moldau.cli.connect import read_properties
-
-    old_file = getattr(given, "consumer.config")
-    if old_file:
-        print(
-            "Option --consumer.config has been deprecated and will be removed in a future version. "
-            "Use --command-config instead."
-        )
-    path = given.command_config or old_file
-    properties = read_properties(Path(path)) if path else {}
+    properties = properties_in_file(given, OLD_FILE_OPTION)
     protocol = given.group_protocol.lower()
     properties |= {
         SERVERS: given.bootstrap_server,

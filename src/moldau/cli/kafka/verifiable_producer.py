@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from moldau.cli.kafka.argument_parser import ArgumentParser, ArgumentsRefused, long
+from moldau.cli.kafka.argument_parser import ArgumentParser, long
 from moldau.cli.kafka.connecting import SERVERS, connect_with
 from moldau.cli.kafka.failures import code_and_message, java_class, java_message
 from moldau.cli.kafka.measuring import Throttler, now_ms
+from moldau.cli.kafka.verifiable import add_servers, print_event, properties_in_file, read
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
 
+OLD_FILE_OPTION: Final = "producer.config"
 FULL_QUEUE_SECONDS: Final = 0.1
 
 
@@ -28,13 +28,11 @@ def parser() -> ArgumentParser:
         '"send" request, making externally visible which messages have been acked and which have not.',
     )
     made.add_argument("--topic", required=True, metavar="TOPIC", help="produce to this topic")
-    servers = made.add_mutually_exclusive_group(required=True)
-    for name in ("--bootstrap-server", "--broker-list"):
-        servers.add_argument(name, dest="bootstrap_server", metavar="HOST1:PORT1[,HOST2:PORT2[...]]", help="servers")
+    add_servers(made)
     made.add_argument("--max-messages", type=int, default=-1, metavar="MAX-MESSAGES", help="-1: until it is stopped")
     made.add_argument("--throughput", type=int, default=-1, metavar="THROUGHPUT", help="messages/sec, -1: no limit")
     made.add_argument("--acks", type=int, default=-1, choices=(0, 1, -1), metavar="ACKS", help="0, 1 or -1")
-    made.add_argument("--producer.config", metavar="CONFIG-FILE", help="old name of --command-config")
+    made.add_argument(f"--{OLD_FILE_OPTION}", metavar="CONFIG-FILE", help="old name of --command-config")
     made.add_argument("--message-create-time", type=long, default=-1, metavar="CREATE-TIME", help="first timestamp")
     made.add_argument("--value-prefix", type=int, metavar="VALUE-PREFIX", help="stands before each value, with a dot")
     made.add_argument(
@@ -45,36 +43,16 @@ def parser() -> ArgumentParser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    made = parser()
-    if not arguments:
-        made.print_help()
-        return 0
-    try:
-        given = made.read(arguments)
-        if given.command_config and getattr(given, "producer.config"):
-            made.error("Options --producer.config and --command-config are mutually exclusive.")
-    except ArgumentsRefused:
-        return 1
+    given = read(parser(), arguments, OLD_FILE_OPTION)
+    if isinstance(given, int):
+        return given
     producer = connect_with(properties_of(given)).producer(error_cb=lambda error: None, partitioner="murmur2_random")
     return Run(producer, given).produce()
 
 
 def properties_of(given: Namespace) -> dict[str, str]:
-    from moldau.cli.connect import read_properties
-
-    old_file = getattr(given, "producer.config")
-    if old_file:
-        print(
-            "Option --producer.config has been deprecated and will be removed in a future version. "
-            "Use --command-config instead."
-        )
-    path = given.command_config or old_file
-    from_file = read_properties(Path(path)) if path else {}
+    from_file = properties_in_file(given, OLD_FILE_OPTION)
     return {SERVERS: given.bootstrap_server, "acks": str(given.acks), "retries": "0"} | from_file
-
-
-def print_event(name: str, **fields: Any) -> None:
-    print(json.dumps({"timestamp": now_ms(), "name": name, **fields}, separators=(",", ":")), flush=True)
 
 
 class Run:
