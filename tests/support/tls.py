@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import ssl
 import subprocess
 import threading
+from asyncio import StreamReader, StreamWriter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,36 +39,52 @@ def tls_proxy(target: str, certificates: Certificates, *, ask_client: bool = Fal
     if ask_client:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(certificates.certificate)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=_accept, args=(listener, context, target), daemon=True).start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-
-
-def _accept(listener: socket.socket, context: ssl.SSLContext, target: str) -> None:
     host, port = target.rsplit(":", 1)
+    with socket.create_server(("127.0.0.1", 0)) as listener, _loop_in_a_thread() as loop:
+
+        async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+            try:
+                broker_reader, broker_writer = await asyncio.open_connection(host, int(port))
+                try:
+                    await asyncio.gather(_copy(reader, broker_writer), _copy(broker_reader, writer))
+                finally:
+                    broker_writer.transport.abort()
+            except OSError:
+                pass
+            finally:
+                writer.transport.abort()
+
+        starting = asyncio.start_server(serve, sock=listener, ssl=context)
+        server = asyncio.run_coroutine_threadsafe(starting, loop).result()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        loop.call_soon_threadsafe(server.close)
+
+
+async def _copy(source: StreamReader, target: StreamWriter) -> None:
     with contextlib.suppress(OSError):
-        while True:
-            plain, _ = listener.accept()
-            with contextlib.suppress(OSError):
-                threading.Thread(target=_serve, args=(plain, context, (host, int(port))), daemon=True).start()
+        while data := await source.read(1 << 16):
+            target.write(data)
+            await target.drain()
+        target.close()
 
 
-def _serve(plain: socket.socket, context: ssl.SSLContext, target: tuple[str, int]) -> None:
-    """One request, one answer at a time: enough for a client that does not pipeline."""
-    with (
-        contextlib.suppress(OSError),
-        plain,
-        context.wrap_socket(plain, server_side=True) as client,
-        socket.create_connection(target) as broker,
-    ):
-        answers = threading.Thread(target=_copy, args=(broker, client), daemon=True)
-        answers.start()
-        _copy(client, broker)
-        broker.shutdown(socket.SHUT_RDWR)
-        answers.join()
+@contextlib.contextmanager
+def _loop_in_a_thread() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        asyncio.run_coroutine_threadsafe(_cancel_the_rest(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
-def _copy(source: socket.socket, target: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while data := source.recv(1 << 16):
-            target.sendall(data)
+async def _cancel_the_rest() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.sleep(0)  # what was aborted is closed in the next turn

@@ -8,10 +8,12 @@ localhost:9092) serve the command, and a warning says so.
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from typing import Any, Final
 
 ANSWER_SECONDS: Final = 3.0
+NOBODY: Final = "no broker is registered in it"
 
 
 def brokers_behind(zookeeper: str) -> str:
@@ -33,19 +35,30 @@ def brokers_behind(zookeeper: str) -> str:
 def registered_brokers(zookeeper: str) -> tuple[str, str]:
     """The brokers that ZooKeeper lists, or nothing and why."""
     try:
-        from kazoo.client import KazooClient  # type: ignore[import-not-found, unused-ignore]
+        from kazoo.client import KazooClient
+        from kazoo.exceptions import NoNodeError
     except ImportError:
-        return "", "the package kazoo is not installed"
-    client = KazooClient(hosts=zookeeper, timeout=ANSWER_SECONDS)
+        return "", "kazoo is not installed: pip install 'moldau[zookeeper]'"
+    client = KazooClient(hosts=zookeeper, timeout=ANSWER_SECONDS, logger=silent())
     try:
         client.start(timeout=ANSWER_SECONDS)
         entries = [json.loads(client.get(f"/brokers/ids/{each}")[0]) for each in client.get_children("/brokers/ids")]
+    except NoNodeError:
+        return "", NOBODY
     except Exception as error:
         return "", f"ZooKeeper: {error or type(error).__name__}"
     finally:
         client.stop()
         client.close()
-    return ",".join(address_of(entry) for entry in entries), "no broker is registered in it"
+    return ",".join(address_of(entry) for entry in entries), NOBODY
+
+
+def silent() -> logging.Logger:
+    """The answer is the brokers or one reason: nobody needs to read each attempt to connect."""
+    logger = logging.getLogger("moldau.zookeeper")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger
 
 
 def address_of(entry: dict[str, Any]) -> str:
