@@ -197,6 +197,9 @@ class LossyFiles:
         inode = self._handles[fd]
         inode.data += bytes(max(0, size - len(inode.data)))
 
+    def reserve(self, fd: int, position: int, length: int) -> bool:
+        return False
+
     def fdatasync(self, fd: int) -> None:
         self._step()
         if self.fail_syncs:

@@ -53,6 +53,10 @@ class FileSystem(Protocol):
     def allocate(self, fd: int, size: int) -> None:
         """Reserve space up to a size; the file reads as zeros there."""
 
+    def reserve(self, fd: int, position: int, length: int) -> bool:
+        """Give a file the blocks that it will need behind its end, which stays where it is; a truncation, to whatever
+        size, takes unused ones back. False where that is not possible, or no use: then do not ask again."""
+
     def fdatasync(self, fd: int) -> None: ...
 
     def rename(self, source: str, target: str) -> None: ...
@@ -112,6 +116,11 @@ class OsFiles:
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
                 raise
             os.ftruncate(fd, size)
+
+    def reserve(self, fd: int, position: int, length: int) -> bool:
+        from moldau.storage import reserving
+
+        return reserving.reserve(fd, position, length)
 
     def status(self, path: str) -> FileStatus:
         found = os.stat(path)

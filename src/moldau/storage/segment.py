@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from moldau.kernels import scan_batches, seek_batch
 from moldau.storage.errors import CorruptLogError, LogIOError
@@ -27,6 +28,11 @@ _LOOKUP_BYTES = 8192
 _FIRST_SCAN_BYTES = 1 << 15
 _SCAN_BYTES = 1 << 20
 
+# Segments that stay small get no room ahead; those that grow get a quarter of what they have, within limits.
+_RESERVE_FROM_BYTES = 4 << 20
+_RESERVE_LEAST_BYTES = 1 << 20
+_RESERVE_MOST_BYTES = 16 << 20
+
 _UNKNOWN = -2  # a timestamp that has to be read from disk first
 
 
@@ -36,6 +42,8 @@ class Segment:
         "_first_timestamp",
         "_max_timestamp",
         "_max_timestamp_offset",
+        "_reserved_to",
+        "_reserves",
         "_stem",
         "_suffix",
         "base_offset",
@@ -77,6 +85,8 @@ class Segment:
         self._first_timestamp = _UNKNOWN
         self._max_timestamp = _UNKNOWN
         self._max_timestamp_offset = base_offset
+        self._reserves = False
+        self._reserved_to: float = max(size, _RESERVE_FROM_BYTES)
 
     @classmethod
     def create(
@@ -96,6 +106,7 @@ class Segment:
         files.truncate(segment.file.fileno, 0)
         if preallocate:
             files.allocate(segment.file.fileno, preallocate)
+            segment._reserved_to = inf
         segment.reset_indexes()
         return segment
 
@@ -106,6 +117,7 @@ class Segment:
         segment.file.create()
         if preallocate:
             files.allocate(segment.file.fileno, preallocate)
+            segment._reserved_to = inf
         segment.offset_index.begin()
         segment.time_index.begin()
         segment.txn_index.begin()
@@ -122,6 +134,8 @@ class Segment:
         files, file, position = self._files, self.file, self.size
         try:
             fd = file.fileno
+            if position + total > self._reserved_to:
+                self._reserve(fd, position + total)
             if len(buffers) <= MAX_BUFFERS_PER_WRITE:
                 written = files.pwritev(fd, buffers, position)
             else:
@@ -138,6 +152,12 @@ class Segment:
         else:
             if written != total:
                 self._undo_write(f"only {written} of {total} bytes were written")
+
+    def _reserve(self, fd: int, end: int) -> None:
+        """Some room in proportion to what is there: nobody knows whether the segment goes on to grow."""
+        ahead = min(max(self.size // 4, _RESERVE_LEAST_BYTES), _RESERVE_MOST_BYTES)
+        self._reserves = self._files.reserve(fd, self.size, end - self.size + ahead)
+        self._reserved_to = end + ahead if self._reserves else inf
 
     def _undo_write(self, reason: object) -> None:
         try:
@@ -310,6 +330,7 @@ class Segment:
         self.txn_index.truncate_to(offset)
         self.index_entries = self.offset_index.entries
         self._files.truncate(self.file.fileno, position)
+        self._reserved_to = max(position, _RESERVE_FROM_BYTES)
         self.size = position
         self.bytes_since_index = 0
         if not position:
@@ -334,8 +355,11 @@ class Segment:
         self.offset_index.seal()
         self.time_index.seal()
         paths = [self.offset_index.path, self.time_index.path]
-        if self._files.size(self.file.fileno) != self.size:  # space that was allocated ahead
+        is_longer = self._files.size(self.file.fileno) != self.size
+        if is_longer or self._reserves:  # space that was allocated ahead
             self._files.truncate(self.file.fileno, self.size)
+            self._reserves = False
+        if is_longer:
             paths.append(self.file.path)
         if self.txn_index.entries:
             paths.append(self.txn_index.path)
