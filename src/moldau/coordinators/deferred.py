@@ -21,6 +21,12 @@ class Deferred(Generic[T]):
     def is_done(self) -> bool:
         return self._outcome is not None
 
+    @property
+    def outcome(self) -> tuple[T | None, KafkaError | None]:
+        """Value or error, once it is done."""
+        assert self._outcome is not None
+        return self._outcome
+
     def succeed(self, value: T) -> None:
         self._finish(value, None)
 

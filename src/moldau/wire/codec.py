@@ -28,6 +28,7 @@ __all__ = (
 
 #: Array elements that are read or written between two yields.
 ELEMENTS_PER_TURN = 64
+_PATTERN = (False,) * (ELEMENTS_PER_TURN - 1) + (True,)
 
 FIXED = {
     "int8": "b",
@@ -99,7 +100,7 @@ def encode_in_turns(message: Message, version: int) -> Generator[None, None, byt
 
 def pauses() -> Iterator[bool]:
     """Whether to yield now, once for each array element."""
-    return cycle([False] * (ELEMENTS_PER_TURN - 1) + [True])
+    return cycle(_PATTERN)
 
 
 @remembered

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Generator, Iterator
+from functools import cache
 from itertools import cycle
 from time import perf_counter
 from typing import TypeAlias, TypeVar
@@ -63,7 +64,12 @@ async def in_turns(work: Work[T]) -> T:
 
 def pauses(steps: int = STEPS_BETWEEN_YIELDS) -> Iterator[bool]:
     """Whether to yield now, asked once for each step: `if next(paused): yield`."""
-    return cycle([False] * (steps - 1) + [True])
+    return cycle(_pattern(steps))
+
+
+@cache
+def _pattern(steps: int) -> tuple[bool, ...]:
+    return (False,) * (steps - 1) + (True,)
 
 
 def at_once(work: Work[T]) -> T:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from typing import Any, TypeVar
 
 from moldau.coordinators.deferred import Deferred
 from moldau.types.errors import KafkaError
@@ -33,29 +33,46 @@ async def answer_of(deferred: Deferred[T]) -> T:
     return await future
 
 
+class Later(Awaitable[R]):
+    """What the coordinator will say, packed as a handler wants it. To be awaited, or without a task: to be told when
+    it is there."""
+
+    __slots__ = ("_deferred", "_pack", "_refuse")
+
+    def __init__(self, deferred: Deferred[Any], pack: Callable[[Any], R], refuse: Callable[[KafkaError], R]) -> None:
+        self._deferred, self._pack, self._refuse = deferred, pack, refuse
+
+    def __await__(self) -> Generator[Any, Any, R]:
+        try:
+            value = yield from answer_of(self._deferred).__await__()
+        except KafkaError as error:
+            return self._refuse(error)
+        return self._pack(value)
+
+    def when_done(self, listener: Callable[[], object]) -> None:
+        """Called from within the coordinator: not the moment for anything but to remember it."""
+
+        def told(value: object, error: KafkaError | None) -> None:
+            listener()
+
+        self._deferred.when_done(told)
+
+    def result(self) -> R:
+        """Once it is there."""
+        value, error = self._deferred.outcome
+        return self._pack(value) if error is None else self._refuse(error)
+
+
 def respond(
     request: Callable[[], Deferred[T]], pack: Callable[[T], R], refuse: Callable[[KafkaError], R]
-) -> R | Awaitable[R]:
-    """A handler's answer. What the coordinator knows at once needs no task: heartbeats come by the thousand."""
+) -> R | Later[R]:
+    """A handler's answer. What the coordinator knows at once needs no waiting: heartbeats come by the thousand."""
     try:
         deferred = request()
     except KafkaError as error:
         return refuse(error)
-    if not deferred.is_done:
-        return _respond_later(deferred, pack, refuse)
-    answers: list[R] = []
-    deferred.when_done(
-        lambda value, error: answers.append(pack(value) if error is None else refuse(error))  # type: ignore[arg-type]
-    )
-    return answers[0]
-
-
-async def _respond_later(deferred: Deferred[T], pack: Callable[[T], R], refuse: Callable[[KafkaError], R]) -> R:
-    try:
-        value = await answer_of(deferred)
-    except KafkaError as error:
-        return refuse(error)
-    return pack(value)
+    answer = Later(deferred, pack, refuse)
+    return answer.result() if deferred.is_done else answer
 
 
 def gather(parts: Sequence[R | Awaitable[R]], pack: Callable[[list[R]], S]) -> S | Awaitable[S]:
