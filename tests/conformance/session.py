@@ -90,6 +90,17 @@ class Session:
         self.note(step, self._comparable(edit(answer), only_own, ordered))
         return answer
 
+    def ask_until(self, step: str, name: str, content: Fields, is_settled: Callable[[Plain], bool]) -> None:
+        """Send a request again until the broker has heard of what it must know; record that answer."""
+        answers: list[Plain] = []
+
+        def settled() -> bool:
+            answers.append(self.send(name, content, self.version))
+            return is_settled(answers[-1])
+
+        self.until(settled, f"the answer {step!r}")
+        self.note(step, self._comparable(answers[-1]))
+
     def ask_bytes(self, step: str, name: str, version: int, body: bytes, *, answer_version: int | None = None) -> None:
         """Send a body that no schema made, under a version that may not exist."""
         answer = self._exchange(name, version, body, answer_version=answer_version)

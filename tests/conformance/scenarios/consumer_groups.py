@@ -40,8 +40,18 @@ class Asker:
     topics: list[str] = field(default_factory=list)
 
     def heartbeat(self, step: str, member: str, epoch: int, **more: Plain) -> Plain:
+        return self.session.ask(step, "consumer_group_heartbeat", self._content(member, epoch, **more))
+
+    def heartbeat_until(self, epoch_after: int, step: str, member: str, epoch: int, **more: Plain) -> None:
+        """Coordinators hear of changed topics a little later than clients do."""
+        content = self._content(member, epoch, **more)
+        self.session.ask_until(
+            step, "consumer_group_heartbeat", content, lambda answer: answer["member_epoch"] == epoch_after
+        )
+
+    def _content(self, member: str, epoch: int, **more: Plain) -> Plain:
         content = {"group_id": self.group, "member_id": member, "member_epoch": epoch, "rebalance_timeout": -1}
-        return self.session.ask(step, "consumer_group_heartbeat", {**content, "topic_partitions": None, **more})
+        return {**content, "topic_partitions": None, **more}
 
     def join(self, step: str, member: str, **more: Plain) -> Plain:
         wanted = {"subscribed_topic_names": self.topics, "rebalance_timeout": TIMEOUT_MS, "topic_partitions": []}
@@ -90,11 +100,11 @@ def consumer_group_follows_topics(s: Session, version: int) -> None:
     g = Asker(s, open_group(s), [topic.name, s.topic_name("later")])
     g.join("joins", "m1")
     later = s.create("later", 1)
-    g.heartbeat("a topic appears", "m1", 2, topic_partitions=places((topic, [0, 1])))
+    g.heartbeat_until(3, "a topic appears", "m1", 2, topic_partitions=places((topic, [0, 1])))
     wanted = {"name": topic.name, "count": 3, "assignments": None}
     s.send("create_partitions", {"topics": [wanted], "timeout": 5000, "validate_only": False})
     s.until(lambda: s.is_served(topic.name, 3), "a third partition")
-    g.heartbeat("a topic grows", "m1", 3, topic_partitions=places((topic, [0, 1]), (later, [0])))
+    g.heartbeat_until(4, "a topic grows", "m1", 3, topic_partitions=places((topic, [0, 1]), (later, [0])))
 
 
 @scenario("consumer_group_heartbeat")

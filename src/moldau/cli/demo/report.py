@@ -37,7 +37,7 @@ def climate(found: Results) -> RenderableType:
     table = Table(title="Climate of the rooms (from Parquet, windows of one minute of event time)", expand=True)
     table.add_column("room")
     table.add_column("measure")
-    for heading in ("windows", "readings", "mean", "lowest", "highest", "alarms", "failed requests near one"):
+    for heading in ("readings", "mean", "low", "high", "alarms", "incidents"):
         table.add_column(heading, justify="right")
     rooms = {device.device: (device.room, device.kind) for device in story.device_table()}
     for room in story.ROOMS:
@@ -49,7 +49,6 @@ def climate(found: Results) -> RenderableType:
             table.add_row(
                 room,
                 kind,
-                f"{len(windows)}",
                 f"{readings:,}",
                 f"{sum(total for *_, total in windows) / readings / 10:.1f}",
                 f"{min(lowest for _, lowest, _, _ in windows) / 10:.1f}",
