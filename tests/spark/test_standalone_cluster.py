@@ -6,10 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
+from tests.support.admin import create_topic
 from tests.support.broker import Broker
 from tests.support.spark_cluster import StandaloneCluster
 
@@ -37,22 +41,79 @@ print(json.dumps({"count": total[0], "sum": total[1], "workers": folders, "parti
 """
 
 
-@pytest.mark.timeout(900)
-def test_a_pipeline_runs_on_two_workers(broker: Broker, topic: str, tmp_path: Path) -> None:
-    script = tmp_path / "job.py"
-    script.write_text(JOB)
-    with StandaloneCluster(tmp_path / "cluster") as cluster:
-        done = subprocess.run(
-            [sys.executable, str(script), cluster.address, broker.address, topic, str(tmp_path / "checkpoint")],
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            env={**os.environ, "TMPDIR": str(tmp_path)},
-        )
+SPECULATING_JOB = """
+import json, sys, time
+from pathlib import Path
+from pyspark import TaskContext
+from pyspark.sql import functions as F
+from moldau.spark import session
+
+master, bootstrap, topic, folder = sys.argv[1:]
+settings = {
+    "spark.executor.cores": 1, "spark.cores.max": 2, "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1",
+    "spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1.1", "spark.sql.execution.arrow.maxRecordsPerBatch": "50",
+}
+spark = session("speculating", master, ui=False, settings=settings)
+place = {"kafka.bootstrap.servers": bootstrap}
+
+@F.udf("string")
+def stumble(value):
+    "The first attempt of one task stops in the middle of its rows; a second attempt overtakes it."
+    task = TaskContext.get()
+    Path(folder, f"attempt-{task.partitionId()}-{task.attemptNumber()}").touch()
+    if task.attemptNumber() == 0 and task.partitionId() == 0 and int(value) == 600:
+        time.sleep(60)
+    return value
+
+numbers = spark.range(1000, numPartitions=1).select(F.col("id").cast("string").alias("value"))
+numbers = numbers.withColumn("partition", F.lit(0)).union(numbers.withColumn("partition", F.lit(1)))
+numbers.write.format("moldau").options(**place, topic=topic).mode("append").save()
+read = spark.readStream.format("moldau").options(**place, subscribe=topic, startingOffsets="earliest").load()
+slow = read.select(stumble(F.col("value").cast("string")).alias("value"))
+query = slow.writeStream.format("moldau").options(**place, topic=topic + "-out")
+query = query.option("checkpointLocation", folder + "/checkpoint")
+query.queryName("stumbling").trigger(availableNow=True).start().awaitTermination()
+out = spark.read.format("moldau").options(**place, subscribe=topic + "-out").load()
+counts = out.groupBy(F.col("value").cast("string").cast("int").alias("n")).count().groupBy("count").count().collect()
+attempts = sorted(path.name for path in Path(folder).glob("attempt-0-*"))
+print(json.dumps({"attempts": attempts, "times": {str(row[0]): row[1] for row in counts}}))
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    with StandaloneCluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+def run(job: str, folder: Path, *arguments: str) -> Any:
+    """What the job prints last."""
+    script = folder / "job.py"
+    script.write_text(job)
+    done = subprocess.run(
+        [sys.executable, str(script), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        env={**os.environ, "TMPDIR": str(folder)},
+    )
     assert done.returncode == 0, done.stderr[-5000:]
-    assert json.loads(done.stdout.splitlines()[-1]) == {
-        "count": 1000,
-        "sum": 999_000,
-        "workers": 2,
-        "partitions": "2",
-    }
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.timeout(900)
+def test_a_pipeline_runs_on_two_workers(cluster: StandaloneCluster, broker: Broker, topic: str, tmp_path: Path) -> None:
+    found = run(JOB, tmp_path, cluster.address, broker.address, topic, str(tmp_path / "checkpoint"))
+    assert found == {"count": 1000, "sum": 999_000, "workers": 2, "partitions": "2"}
+
+
+@pytest.mark.timeout(900)
+def test_a_task_that_another_attempt_overtakes_writes_once(
+    cluster: StandaloneCluster, admin: AdminClient, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    create_topic(admin, topic, 2)
+    create_topic(admin, f"{topic}-out", 2)
+    found = run(SPECULATING_JOB, tmp_path, cluster.address, broker.address, topic, str(tmp_path))
+    assert found["attempts"][:2] == ["attempt-0-0", "attempt-0-1"]
+    assert found["times"] == {"2": 1000}  # each number stood in both partitions

@@ -53,8 +53,9 @@ class StandaloneCluster:
         self.stop()
 
     def start_worker(self, number: int) -> None:
-        name = f"worker-{number}"
-        place = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0", "--work-dir", str(self.folder / name))
+        """Each on a host of its own, or so Spark believes: it never gives a task's second attempt to the same host."""
+        name, host = f"worker-{number}", f"127.0.0.{number + 1}"
+        place = ("--host", host, "--port", "0", "--webui-port", "0", "--work-dir", str(self.folder / name))
         size = ("--cores", str(self._cores), "--memory", self._memory)
         self._start(name, "worker.Worker", *place, *size, self.address)
 
