@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from tests.cli.kafka_tools.differences import explained
 from tests.cli.kafka_tools.player import SETTINGS, Tool, kafkas_tool, our_tool, play
 from tests.cli.kafka_tools.record import RECORDED
 from tests.cli.kafka_tools.scenario import Scenario, all_scenarios
+from tests.peers.apache_kafka import ApacheKafka
 from tests.support.broker import Broker
+from tests.support.process import BrokerProcess
 
 ALL = [pytest.param(each, id=each.name) for each in all_scenarios()]
 
@@ -26,6 +29,17 @@ def test_tools_print_what_apache_kafkas_print(scenario: Scenario, tmp_path: Path
 @pytest.mark.parametrize("scenario", ALL)
 def test_apache_kafkas_tools_print_the_same_on_our_broker(scenario: Scenario, tmp_path: Path) -> None:
     assert_as_recorded(scenario, tmp_path, kafkas_tool)
+
+
+@pytest.mark.live
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", [Broker, ApacheKafka], ids=["moldau", "apache"])
+def test_both_print_the_same_versions_of_a_broker(kind: Callable[[Path], BrokerProcess], tmp_path: Path) -> None:
+    """Not recorded: brokers serve different APIs."""
+    with kind(tmp_path / "broker") as broker:
+        asked = ("kafka-broker-api-versions", ["--bootstrap-server", broker.address], "", tmp_path)
+        ours, theirs = our_tool(*asked), kafkas_tool(*asked)
+    assert (ours.code, ours.out.splitlines()) == (theirs.code, theirs.out.splitlines())
 
 
 def assert_as_recorded(scenario: Scenario, folder: Path, tool: Tool) -> None:
