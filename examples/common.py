@@ -26,7 +26,7 @@ def run_alone(example: Callable[[SparkSession, str, Path], Any], description: st
     options.add_argument("--bootstrap", default="127.0.0.1:9092", help="where the cluster is (moldau broker start)")
     options.add_argument("--master", default="local[*]", help="Spark's master")
     given = options.parse_args()
-    spark = session("moldau-example", given.master, ui=False, preload=["pandas"])
+    spark = session("moldau-example", given.master, ui=False)
     with tempfile.TemporaryDirectory() as folder:
         example(spark, given.bootstrap, Path(folder))
     spark.stop()

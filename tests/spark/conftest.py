@@ -37,7 +37,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "moldau-tests",
         "local[2]",
         ui=False,
-        preload=["pandas"],
         settings={"spark.sql.warehouse.dir": warehouse.as_uri(), "spark.sql.shuffle.partitions": 2},
     )
     yield made

@@ -3,6 +3,8 @@
 Spark runs `python -m moldau.spark.daemon` instead of `python -m pyspark.daemon` (`spark.python.daemon.module`): a
 worker forked from it is ready at once. Two rules of Spark's hold here: nothing may be written to stdout before it
 speaks, and no thread may run before the fork. Arrow's second allocator would start one; a setting forbids it.
+
+Pandas is among the modules because Arrow imports it as soon as a task makes an array, which each task that writes does.
 """
 
 import importlib
@@ -10,10 +12,21 @@ import os
 import sys
 from collections.abc import Iterable
 
+from moldau.spark.garbage import set_imports_aside
+
 PRELOAD_VARIABLE = "MOLDAU_SPARK_PRELOAD"
 QUIET_ALLOCATOR = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-ALWAYS = ("pyspark.worker", "pyarrow", "moldau.spark.source")
+ALWAYS = (
+    "pyspark.worker",
+    "pyspark.sql.worker.plan_data_source_read",
+    "pyarrow",
+    "pandas",
+    "moldau.spark.source",
+    "moldau.spark.planning.stream_reader",
+    "moldau.spark.fetching.prefetch",
+    "moldau.spark.writing.writers",
+)
 
 
 def preload(modules: Iterable[str]) -> None:
@@ -36,6 +49,7 @@ def main() -> None:
         preload((*ALWAYS, *wanted))
     finally:
         sys.stdout = stdout
+    set_imports_aside()
     from pyspark.daemon import manager
 
     manager()

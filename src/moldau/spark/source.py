@@ -73,6 +73,9 @@ class MoldauDataSource(DataSource):
         return StreamWriter(self._write_plan(schema, overwrite, Use.STREAM_WRITE))
 
     def _write_plan(self, schema: StructType, overwrite: bool, use: Use) -> WritePlan:
+        from moldau.spark.garbage import set_imports_aside
         from moldau.spark.writing.writers import plan_write
 
-        return plan_write(dict(self.options), schema, overwrite, use)
+        plan = plan_write(dict(self.options), schema, overwrite, use)
+        set_imports_aside()
+        return plan

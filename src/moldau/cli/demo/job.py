@@ -38,9 +38,7 @@ class Job:
         self._topics: dict[str, str] = task["topics"]
         self._folder = Path(task["folder"])
         self._results = Path(task["results"])
-        self._spark: SparkSession = session(
-            "moldau-demo", task["master"], ui=False, preload=["pandas"], settings=task["settings"]
-        )
+        self._spark: SparkSession = session("moldau-demo", task["master"], ui=False, settings=task["settings"])
         self._spark.streams.addListener(ProgressListener(_tell_progress, publish_lag=False))
         self._writers: dict[str, Any] = {}
         self._running: dict[str, StreamingQuery] = {}
