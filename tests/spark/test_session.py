@@ -26,6 +26,19 @@ def test_a_worker_is_this_python_and_has_arrow_loaded(spark: SparkSession) -> No
     assert seen == [(sys.prefix, True, True)]
 
 
+def test_a_worker_imports_compiled_code_and_does_not_search_it_for_garbage(spark: SparkSession) -> None:
+    def look(_: Iterator[int]) -> Iterator[tuple[str, int]]:
+        import gc
+
+        import pyspark
+
+        yield pyspark.__file__, gc.get_freeze_count()
+
+    ((file, set_aside),) = spark.sparkContext.parallelize([1], 1).mapPartitions(look).collect()
+    assert ".zip" not in file
+    assert set_aside > 10_000
+
+
 def test_a_worker_has_no_thread_from_before_its_fork(spark: SparkSession) -> None:
     def threads_of_the_daemon(_: Iterator[int]) -> Iterator[list[str]]:
         import os

@@ -8,7 +8,8 @@ told what the caller did not say. Nothing assumes local mode: any master works.
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 DAEMON_MODULE = "moldau.spark.daemon"
+STARTUP_FOLDER = Path(__file__).with_name("startup")
 LOCAL_MASTER = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 
 # Each with its reason, for the reference page and for whoever wants another value.
@@ -63,11 +65,11 @@ def session(
     """A session for streams on topics; an active one is returned with these settings applied to it.
 
     `master`: as for Spark, `local[*]` by default unless `spark-submit` chose one. `ui=False` switches the web page
-    off. `preload`: fork workers from a process that has imported Arrow and the data source; names of further modules
-    may be given (`preload=["pandas"]` makes stateful Python operators start sooner). `lag`: publish what queries
-    without `kafka.group.id` consume under the query's name; a mapping carries the login where the cluster wants one
-    (Java's property names). `settings`, or keywords such as `**{"spark.executor.memory": "2g"}`, go to Spark as they
-    are.
+    off. `preload`: fork workers from a process that has imported Arrow, pandas and the data source, and let Spark's
+    Python processes import PySpark from where it is installed, not from its zip; names of further modules may be
+    given. `lag`: publish what queries without `kafka.group.id` consume under the query's name; a mapping carries the
+    login where the cluster wants one (Java's property names). `settings`, or keywords such as
+    `**{"spark.executor.memory": "2g"}`, go to Spark as they are.
     """
     session_class = _require_spark()
     given = _checked({**(settings or {}), **spark_settings})
@@ -86,7 +88,8 @@ def session(
         builder = builder.master(wanted_master)
     for key, value in session_settings(wanted_master, given, ui=ui, log_level=log_level, preload=preload).items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with first_on_python_path(STARTUP_FOLDER, os.environ) if preload else nullcontext():
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(log_level)
     if lag is not False:
         from moldau.spark.listener import publish_lag
@@ -120,6 +123,20 @@ def session_settings(
     quiet = f'"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}" -Dmoldau.log.level={log_level}'
     java_options = f"{quiet} {given.get('spark.driver.extraJavaOptions', '')}".strip()
     return settings | {"spark.driver.extraJavaOptions": java_options}
+
+
+@contextmanager
+def first_on_python_path(folder: Path, environment: MutableMapping[str, str]) -> Iterator[None]:
+    """While Spark's Java process starts: its Python processes get the path that it was started with."""
+    before = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = f"{folder}{os.pathsep}{before}" if before else str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del environment["PYTHONPATH"]
+        else:
+            environment["PYTHONPATH"] = before
 
 
 def cores_of(master: str | None, settings: Mapping[str, str]) -> int | None:

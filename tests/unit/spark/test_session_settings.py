@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from moldau.spark.session import cores_of, session, session_settings
+from moldau.spark.session import cores_of, first_on_python_path, session, session_settings
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,14 @@ def test_the_user_interface_and_the_preloading_can_be_switched_off() -> None:
     assert "spark.python.daemon.module" not in made
     more = session_settings("local", {}, preload=["pandas", "torch"])
     assert more["spark.executorEnv.MOLDAU_SPARK_PRELOAD"] == "pandas,torch"
+
+
+@pytest.mark.parametrize(("before", "within"), [({}, "/start"), ({"PYTHONPATH": "/mine"}, "/start:/mine")])
+def test_the_path_of_python_is_changed_for_the_start_of_java_only(before: dict[str, str], within: str) -> None:
+    environment = dict(before)
+    with first_on_python_path(Path("/start"), environment):
+        assert environment == before | {"PYTHONPATH": within}
+    assert environment == before
 
 
 def test_a_setting_that_is_none_of_sparks_is_refused() -> None:
