@@ -18,7 +18,7 @@ PRELOAD_VARIABLE = "MOLDAU_SPARK_PRELOAD"
 QUIET_ALLOCATOR = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 ALWAYS = (
-    "pyspark.worker",
+    "pyspark_moldau.worker",
     "pyspark.sql.worker.plan_data_source_read",
     "pyarrow",
     "pandas",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 DAEMON_MODULE = "moldau.spark.daemon"
+WORKER_MODULE = "pyspark_moldau.worker"
 STARTUP_FOLDER = Path(__file__).with_name("startup")
 LOCAL_MASTER = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 
@@ -116,6 +117,7 @@ def session_settings(
         settings["spark.ui.enabled"] = "false"
     if preload:
         settings["spark.python.daemon.module"] = DAEMON_MODULE
+        settings["spark.python.worker.module"] = WORKER_MODULE
         modules = () if preload is True else tuple(preload)
         if modules:
             settings["spark.executorEnv.MOLDAU_SPARK_PRELOAD"] = ",".join(modules)

@@ -52,7 +52,7 @@ def test_nothing_of_local_mode_reaches_a_cluster() -> None:
 def test_the_user_interface_and_the_preloading_can_be_switched_off() -> None:
     made = session_settings("local", {}, ui=False, preload=False)
     assert made["spark.ui.enabled"] == "false"
-    assert "spark.python.daemon.module" not in made
+    assert not {"spark.python.daemon.module", "spark.python.worker.module"} & set(made)
     more = session_settings("local", {}, preload=["pandas", "torch"])
     assert more["spark.executorEnv.MOLDAU_SPARK_PRELOAD"] == "pandas,torch"
 
