@@ -104,6 +104,10 @@ class Cluster:
             )
         return self._leaders[partition]
 
+    def knows(self, partition: TopicPartition) -> bool:
+        """Without asking: it was there when its topic was last looked at, and nothing has failed since."""
+        return partition in self._leaders
+
     def forget_leader(self, partition: TopicPartition) -> None:
         self._leaders.pop(partition, None)
 

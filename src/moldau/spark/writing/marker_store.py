@@ -13,6 +13,7 @@ from moldau.spark.writing.errors import SinkError
 from moldau.spark.writing.identity import MARKER_TOPIC, STATE_PARTITION, marker_partition, room_for
 from moldau.spark.writing.markers import SinkState, TaskMarker
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.ids import TopicPartition
 from moldau.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -39,7 +40,6 @@ class MarkerStore:
         self.group = group
         self._cluster = cluster
         self._retry_seconds = retry_seconds
-        self._partitions = 0
 
     def look(self, task: int, seconds: float | None = None) -> tuple[SinkState | None, TaskMarker | None]:
         """The sink's state and one task's marker, in one request."""
@@ -93,14 +93,14 @@ class MarkerStore:
     # -- the topic -------------------------------------------------------------------------------------------------
 
     def make_room(self, task: int) -> None:
-        """Makes sure that the topic has a partition for this task."""
-        needed = marker_partition(task) + 1
-        if self._partitions < needed:
-            self._partitions = self._count_partitions()
-        if self._partitions < needed:
-            self._partitions = max(FEWEST_PARTITIONS, room_for(needed - 1))
-            self._cluster.retrying(lambda: self._grow(self._partitions), self._retry_seconds)
-            self._cluster.retrying(lambda: self._await_partitions(needed), self._retry_seconds)
+        """Makes sure that the topic has a partition for this task; it never has fewer than it had."""
+        place = TopicPartition(MARKER_TOPIC, marker_partition(task))
+        needed = place.partition + 1
+        if self._cluster.knows(place) or self._count_partitions() >= needed:
+            return
+        wanted = max(FEWEST_PARTITIONS, room_for(needed - 1))
+        self._cluster.retrying(lambda: self._grow(wanted), self._retry_seconds)
+        self._cluster.retrying(lambda: self._await_partitions(needed), self._retry_seconds)
 
     def _count_partitions(self) -> int:
         (topic,) = self._cluster.retrying(lambda: self._cluster.metadata([MARKER_TOPIC]), self._retry_seconds).topics
