@@ -37,7 +37,9 @@ out = spark.read.format("moldau").options(**place, subscribe=topic + "-doubled")
 total = out.agg(F.count("*"), F.sum(F.col("value").cast("string").cast("long"))).collect()[0]
 folders = spark.range(8, numPartitions=8).rdd.mapPartitions(lambda rows: [os.getcwd()]).distinct().count()
 partitions = spark.conf.get("spark.sql.shuffle.partitions")
-print(json.dumps({"count": total[0], "sum": total[1], "workers": folders, "partitions": partitions}))
+one = spark.range(1, numPartitions=1).rdd
+(zipped,) = one.mapPartitions(lambda rows: [".zip" in sys.modules["pyspark"].__file__]).collect()
+print(json.dumps({"count": total[0], "sum": total[1], "workers": folders, "partitions": partitions, "zipped": zipped}))
 """
 
 
@@ -105,7 +107,7 @@ def run(job: str, folder: Path, *arguments: str) -> Any:
 @pytest.mark.timeout(900)
 def test_a_pipeline_runs_on_two_workers(cluster: StandaloneCluster, broker: Broker, topic: str, tmp_path: Path) -> None:
     found = run(JOB, tmp_path, cluster.address, broker.address, topic, str(tmp_path / "checkpoint"))
-    assert found == {"count": 1000, "sum": 999_000, "workers": 2, "partitions": "2"}
+    assert found == {"count": 1000, "sum": 999_000, "workers": 2, "partitions": "2", "zipped": False}
 
 
 @pytest.mark.timeout(900)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable
 
 from moldau.spark.garbage import set_imports_aside
+from moldau.spark.startup.sitecustomize import without_zips
 
 PRELOAD_VARIABLE = "MOLDAU_SPARK_PRELOAD"
 QUIET_ALLOCATOR = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
@@ -43,6 +44,7 @@ def main() -> None:
     os.environ.update(
         {name: value for name, value in (QUIET_ALLOCATOR | SINGLE_THREADED).items() if name not in os.environ}
     )
+    sys.path[:] = without_zips(sys.path)
     wanted = [module for module in os.environ.get(PRELOAD_VARIABLE, "").split(",") if module]
     stdout, sys.stdout = sys.stdout, sys.stderr
     try:
