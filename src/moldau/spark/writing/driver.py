@@ -48,7 +48,7 @@ def commit_batch(
         state = register.state()
         refuse_stale(identity, attempt, state, None, options.starts_at_batch)
         if state is None or state.run != attempt.run or not state.open:
-            register.take_over(attempt)  # no task had rows
+            register.take_over(attempt, insist=True)  # no task had rows
             state = register.state()
         tasks = max(0 if state is None else state.tasks, attempt.task + 1)
         prepared = {report.attempt.task for report in reports if report.outcome.prepared is not None}

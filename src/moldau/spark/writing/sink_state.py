@@ -2,11 +2,14 @@
 
 A change is a compare-and-set made of Kafka's own fencing: InitProducerId of the sink's transactional id, read, commit
 the new value in a transaction of that id. Whoever calls InitProducerId in between makes that commit fail, and the
-change is tried again on what is there then.
+change is tried again on what is there then. Who was disturbed pauses for a random time first, longer each time: the
+tasks of a new run begin together, and in step they would disturb each other for ever.
 """
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
@@ -28,6 +31,8 @@ Change = Callable[[SinkState | None], tuple[SinkState, Mapping[int, TaskMarker]]
 CHANGE_ATTEMPTS: Final = 50
 CHANGE_SECONDS: Final = 0.5
 """What a change takes at most if its process lives; who is disturbed in it tries again."""
+FIRST_PAUSE_SECONDS: Final = 0.005
+LONGEST_PAUSE_SECONDS: Final = 0.5
 NO_MARKERS: Final[Mapping[int, TaskMarker]] = {}
 
 
@@ -39,17 +44,21 @@ class SinkRegister:
         store: MarkerStore,
         patience: Patience,
         monotonic: Callable[[], float],
+        sleep: Callable[[float], None] = time.sleep,
+        fraction: Callable[[], float] = random.random,
     ) -> None:
         self._cluster = cluster
         self._identity = identity
         self._store = store
         self._patience = patience
         self._monotonic = monotonic
+        self._sleep = sleep
+        self._fraction = fraction
 
     def change(self, change: Change) -> SinkState | None:
         """Gives the state after the change."""
         self._store.make_room(0)
-        for _ in range(CHANGE_ATTEMPTS):
+        for number in range(CHANGE_ATTEMPTS):
             transactions = self._transactions(self._identity.state_transactional_id)
             transactions.start()
             state = self._store.state()
@@ -59,8 +68,8 @@ class SinkRegister:
             try:
                 self._commit(transactions, *wanted)
                 return wanted[0]
-            except Fenced:
-                continue  # somebody else changed it first
+            except Fenced:  # somebody else changes it too
+                self._sleep(self._fraction() * min(FIRST_PAUSE_SECONDS * 2**number, LONGEST_PAUSE_SECONDS))
         raise Fenced(f"the state of {self._identity.group!r} could not be changed in {CHANGE_ATTEMPTS} attempts")
 
     def _commit(self, transactions: Transactions, state: SinkState, markers: Mapping[int, TaskMarker]) -> None:
@@ -100,8 +109,9 @@ class SinkRegister:
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
-    def take_over(self, attempt: Attempt) -> None:
-        """Makes the attempt's run the one that writes, in three steps, each safe to repeat:
+    def take_over(self, attempt: Attempt, *, insist: bool = False) -> None:
+        """Makes the attempt's run the one that writes, in three steps, each safe to repeat. Of tasks that begin
+        together the first one does them all; `insist`: it seems to be no more.
 
         1. The state names this run. An attempt of a former run that looks from now on refuses to write.
         2. Every id that a former run may use is fenced. One that looked before cannot commit from now on.
@@ -109,15 +119,20 @@ class SinkRegister:
            are committed anew, lest they expire before the state does.
         """
 
+        is_first = False
+
         def claim(state: SinkState | None) -> tuple[SinkState, Mapping[int, TaskMarker]] | None:
-            if state is not None and state.run == attempt.run and state.open:
+            nonlocal is_first
+            is_first = False
+            if state is not None and state.run == attempt.run and (state.open or not insist):
                 return None
             if state is not None and attempt.run in state.former:
                 raise TakenOver(self._identity.group, state.run)
+            is_first = True
             return decisions.claimed(state, attempt), NO_MARKERS
 
         claimed = self.change(claim)
-        if claimed is None or claimed.open:
+        if claimed is None or claimed.open or not is_first:
             return
         self._store.make_room(claimed.tasks - 1)
         for task in range(claimed.tasks):

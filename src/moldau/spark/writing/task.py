@@ -173,7 +173,9 @@ class ExactWriter(RowWriter):
         self._identity = identity
         self._patience = Patience(options.delivery_seconds, options.transaction_ms)
         self._store = MarkerStore(links.cluster, identity.group, options.delivery_seconds)
-        self._register = SinkRegister(links.cluster, identity, self._store, self._patience, clock.monotonic)
+        self._register = SinkRegister(
+            links.cluster, identity, self._store, self._patience, clock.monotonic, clock.sleep
+        )
         self._stage: deque[SealedBatch] = deque()
         self._staged_bytes = 0
         self._step: Step | None = None
@@ -233,9 +235,9 @@ class ExactWriter(RowWriter):
                 waited_from = self.clock.monotonic() if waited_from is None else waited_from
                 if self.clock.monotonic() - waited_from < TAKE_OVER_SECONDS:
                     self.clock.sleep(LOOK_AGAIN_SECONDS)
-                    continue
-                step = Step.TAKE_OVER
-            if step is Step.TAKE_OVER:
+                else:
+                    self._register.take_over(self.attempt, insist=True)
+            elif step is Step.TAKE_OVER:
                 self._register.take_over(self.attempt)
             elif step is Step.MAKE_ROOM:
                 self._register.make_room(self.attempt.task)
