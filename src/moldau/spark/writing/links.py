@@ -27,6 +27,8 @@ class Links:
         self.settings = replace(settings, backoff_seconds=min(settings.backoff_seconds, BACKOFF_SECONDS))
         self.cluster = Cluster(self.settings)
         self._data: dict[Address, Connection] = {}
+        self.settled_run: tuple[str, str] | None = None
+        """Group and run of a sink that was seen taken over: no task of that run is fenced for it any more."""
 
     def data_connection(self, broker: int) -> Connection:
         address = self.cluster.connection(broker).address

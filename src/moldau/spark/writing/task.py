@@ -225,7 +225,9 @@ class ExactWriter(RowWriter):
     # -- what to do ------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        """Fences other attempts, looks, and acts until it is clear what this one does."""
+        """Fences other attempts, looks, and acts until it is clear what this one does. Who takes the sink over fences
+        the tasks of its own run too, so an attempt fences once more after it has seen that this is over."""
+        place = (self._identity.group, self.attempt.run)
         waited_from: float | None = None
         while True:
             producer = self._transactions.start()
@@ -241,8 +243,10 @@ class ExactWriter(RowWriter):
                 self._register.take_over(self.attempt)
             elif step is Step.MAKE_ROOM:
                 self._register.make_room(self.attempt.task)
-            else:
+            elif self.links.settled_run == place:
                 break
+            else:
+                self.links.settled_run = place
         self._step, self._found = step, marker
         if step is not Step.VERIFY:
             self._store.make_room(self.attempt.task)
