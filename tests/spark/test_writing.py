@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka.partitioner.default import murmur2
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming import DataStreamWriter
 
@@ -253,6 +253,23 @@ class TestStreams:
         assert read_committed(address, target) == Counter(map(str, range(5)))
 
 
+def waits_for_another(address: str, target: str) -> Callable[..., Column]:
+    """A function of value and task that gives the value; in task 1 it waits until another task has committed."""
+
+    def value_in_time(value: str, task: int) -> str:
+        from confluent_kafka import Consumer, TopicPartition  # the task imports them, they cannot travel
+
+        if task == 1:
+            looking = Consumer({"bootstrap.servers": address, "group.id": "nobody"})
+            places = [TopicPartition(target, partition) for partition in range(PARTITIONS)]
+            while not any(looking.get_watermark_offsets(place, SECONDS)[1] for place in places):
+                pass
+            looking.close()
+        return value
+
+    return f.udf(value_in_time, "string", useArrow=False)
+
+
 class TestReplays:
     def test_another_layout_after_a_failure_in_mid_batch(
         self, reads: Reads, address: str, source: str, target: str, tmp_path: Path
@@ -260,11 +277,14 @@ class TestReplays:
         """Task 0 has committed when task 1 fails. Another number of tasks is refused, the same completes the batch."""
 
         def attempt(tasks: int, fails: bool) -> DataStreamWriter:
-            frame = reads.stream(subscribe=source, startingOffsets="earliest").selectExpr("value")
-            problem = "raise_error('the power is gone')" if fails else "value"
+            frame = reads.stream(subscribe=source, startingOffsets="earliest").selectExpr("cast(value as string)")
             placed = frame.repartition(tasks, "value")
-            shown = placed.selectExpr(f"CASE WHEN spark_partition_id() = 1 THEN {problem} ELSE value END AS value")
-            return streaming(shown, address, tmp_path / "checkpoint", topic=target)
+            if fails:
+                waits = waits_for_another(address, target)
+                placed = placed.select(waits("value", f.spark_partition_id()).alias("value"))
+                problem = "raise_error('the power is gone')"
+                placed = placed.selectExpr(f"CASE WHEN spark_partition_id() = 1 THEN {problem} ELSE value END AS value")
+            return streaming(placed, address, tmp_path / "checkpoint", topic=target)
 
         adaptive = reads.spark.conf.get("spark.sql.adaptive.enabled")
         reads.spark.conf.set("spark.sql.adaptive.enabled", "false")
