@@ -113,6 +113,32 @@ def test_features_are_announced(kafka_admin: kafka.KafkaAdminClient) -> None:
     assert "metadata.version" in str(features)
 
 
+def test_this_broker_is_the_quorum(kafka_admin: kafka.KafkaAdminClient, admin: AdminClient) -> None:
+    """DescribeQuorum: the metadata are kept by one voter, which leads and lags behind nobody."""
+    (described,) = kafka_admin.describe_metadata_quorum()["topics"]
+    (quorum,) = described["partitions"]
+    (voter,) = quorum["current_voters"]
+    assert quorum["leader_id"] == voter["replica_id"] == broker_id(admin)
+    assert 0 < quorum["high_watermark"] <= voter["log_end_offset"]
+    assert quorum["observers"] == []
+
+
+def test_partitions_are_reassigned_to_where_they_are(
+    kafka_admin: kafka.KafkaAdminClient, admin: AdminClient, topic: str
+) -> None:
+    """AlterPartitionReassignments takes the replicas that there are, and ListPartitionReassignments shows no change."""
+    create_topic(admin, topic, 2)
+    first, second = (kafka.TopicPartition(topic, index) for index in range(2))
+    here = broker_id(admin)
+    outcome = kafka_admin.alter_partition_reassignments({first: [here], second: [here + 1]})
+    assert outcome == {first: None, second: kafka.errors.InvalidReplicationAssignmentError}
+    assert kafka_admin.list_partition_reassignments() == {}
+    assert kafka_admin.list_partition_reassignments([first, second]) == {}
+    assert kafka_admin.alter_partition_reassignments({first: None}) == {
+        first: kafka.errors.NoReassignmentInProgressError
+    }
+
+
 def test_replicas_move_between_folders(own_broker: StartBroker, tmp_path: Path, topic: str) -> None:
     """AlterReplicaLogDirs: a partition moves to another folder with all its records, while it is written to."""
     folders = [tmp_path / "disk-a", tmp_path / "disk-b"]

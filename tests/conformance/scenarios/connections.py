@@ -21,6 +21,7 @@ APIS_SERVED = (
     "add_partitions_to_txn", "add_offsets_to_txn", "txn_offset_commit", "end_txn", "write_txn_markers",
     "describe_transactions", "list_transactions", "update_features",
     "consumer_group_heartbeat", "consumer_group_describe", "elect_leaders",
+    "alter_partition_reassignments", "list_partition_reassignments", "describe_quorum",
 )  # fmt: skip
 
 # Requests that are complete but ask for little, so that a cut or a stray byte hits a field and not an empty list.
@@ -54,6 +55,9 @@ SMALL_REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "update_features": {"timeout": 1000, "feature_updates": []},
     "consumer_group_heartbeat": {"group_id": "", "member_id": "m"},
     "consumer_group_describe": {"group_ids": [""]},
+    "alter_partition_reassignments": {"topics": [{"name": "no-such-topic", "partitions": [{"partition_index": 0}]}]},
+    "list_partition_reassignments": {"topics": [{"name": "no-such-topic", "partition_indexes": [0]}]},
+    "describe_quorum": {"topics": [{"topic_name": "no-such-topic", "partitions": [{"partition_index": 0}]}]},
     "elect_leaders": {"topic_partitions": [{"topic": "no-such-topic", "partitions": [0]}], "timeout": 1000},
 }
 
