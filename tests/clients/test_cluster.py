@@ -8,7 +8,16 @@ from pathlib import Path
 import confluent_kafka
 import kafka
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from tests.clients.conftest import StartBroker
 from tests.support.admin import SECONDS, admin_client, broker_id, create_topic
@@ -137,6 +146,16 @@ def test_partitions_are_reassigned_to_where_they_are(
     assert kafka_admin.alter_partition_reassignments({first: None}) == {
         first: kafka.errors.NoReassignmentInProgressError
     }
+
+
+def test_nobody_keeps_access_rules(admin: AdminClient, topic: str) -> None:
+    rule = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:alice", "*", AclOperation.READ)
+    binding = AclBinding(*rule, AclPermissionType.ALLOW)
+    asked = AclBindingFilter(*rule, AclPermissionType.ANY)
+    for answer in (*admin.create_acls([binding]).values(), *admin.delete_acls([asked]).values()):
+        with pytest.raises(KafkaException) as refused:
+            answer.result(SECONDS)
+        assert refused.value.args[0].code() == KafkaError.SECURITY_DISABLED
 
 
 def test_replicas_move_between_folders(own_broker: StartBroker, tmp_path: Path, topic: str) -> None:

@@ -22,6 +22,7 @@ APIS_SERVED = (
     "describe_transactions", "list_transactions", "update_features",
     "consumer_group_heartbeat", "consumer_group_describe", "elect_leaders",
     "alter_partition_reassignments", "list_partition_reassignments", "describe_quorum",
+    "describe_acls", "create_acls", "delete_acls",
 )  # fmt: skip
 
 # Requests that are complete but ask for little, so that a cut or a stray byte hits a field and not an empty list.
@@ -58,6 +59,23 @@ SMALL_REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "alter_partition_reassignments": {"topics": [{"name": "no-such-topic", "partitions": [{"partition_index": 0}]}]},
     "list_partition_reassignments": {"topics": [{"name": "no-such-topic", "partition_indexes": [0]}]},
     "describe_quorum": {"topics": [{"topic_name": "no-such-topic", "partitions": [{"partition_index": 0}]}]},
+    "describe_acls": {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1},
+    "create_acls": {
+        "creations": [
+            {
+                "resource_type": 2,
+                "resource_name": "t",
+                "resource_pattern_type": 3,
+                "principal": "User:a",
+                "host": "*",
+                "operation": 3,
+                "permission_type": 3,
+            }
+        ],
+    },
+    "delete_acls": {
+        "filters": [{"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}],
+    },
     "elect_leaders": {"topic_partitions": [{"topic": "no-such-topic", "partitions": [0]}], "timeout": 1000},
 }
 
