@@ -78,8 +78,8 @@ def install_packages() -> None:
 LIST_REQUIREMENTS = """
 import tomllib
 project = tomllib.load(open("pyproject.toml", "rb"))["project"]
-extras = project["optional-dependencies"]
-wanted = [*project["dependencies"], *extras["spark"], *extras["demo"], *extras["dev"]]
+extras = project["optional-dependencies"].values()
+wanted = [*project["dependencies"], *(name for extra in extras for name in extra)]
 print(*(name for name in wanted if not name.startswith("moldau")), sep="\\n")
 """
 

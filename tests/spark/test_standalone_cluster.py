@@ -61,11 +61,15 @@ place = {"kafka.bootstrap.servers": bootstrap}
 
 @F.udf("string")
 def stumble(value):
-    "The first attempt of one task stops in the middle of its rows; a second attempt overtakes it."
+    "The first attempt of one task stops in the middle of its rows; when it does, a second attempt overtakes it."
     task = TaskContext.get()
-    Path(folder, f"attempt-{task.partitionId()}-{task.attemptNumber()}").touch()
-    if task.attemptNumber() == 0 and task.partitionId() == 0 and int(value) == 600:
+    stopped = Path(folder, "stopped")
+    if task.partitionId() == 0 and task.attemptNumber() == 0 and int(value) == 600:
+        stopped.touch()
         time.sleep(60)
+    while task.partitionId() == 0 and task.attemptNumber() > 0 and not stopped.exists():
+        time.sleep(0.1)
+    Path(folder, f"attempt-{task.partitionId()}-{task.attemptNumber()}").touch()
     return value
 
 numbers = spark.range(1000, numPartitions=1).select(F.col("id").cast("string").alias("value"))
