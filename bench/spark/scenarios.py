@@ -155,8 +155,11 @@ class MicroBatches:
             }
             query = rows.writeStream.format(format_name).options(**options).start()
             time.sleep(self.seconds)
+            failure, status = query.exception(), query.status
             durations = [progress["batchDuration"] for progress in query.recentProgress if progress["numInputRows"] > 0]
             query.stop()
+        if not durations:
+            raise AssertionError(f"no batch in {self.seconds:g} s: {failure or status}")
         topics.delete(source)
         topics.delete(target)
         warm = durations[len(durations) // 3 :]
