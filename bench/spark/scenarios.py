@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from confluent_kafka import Producer
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.measure import cpu_seconds
@@ -24,6 +24,7 @@ from bench.spark.connectors import Connector, Job
 from tests.support.process import BrokerProcess
 
 FEW_ROWS_PER_SECOND = 1_000
+LEFT_OVER_TASKS_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +159,24 @@ class MicroBatches:
             failure, status = query.exception(), query.status
             durations = [progress["batchDuration"] for progress in query.recentProgress if progress["numInputRows"] > 0]
             query.stop()
+            await_tasks(stage.job.spark)
         if not durations:
             raise AssertionError(f"no batch in {self.seconds:g} s: {failure or status}")
         topics.delete(source)
         topics.delete(target)
         warm = durations[len(durations) // 3 :]
         return {"batch_ms": statistics.median(warm), "worst_ms": max(warm), "batches": float(len(durations))}
+
+
+def await_tasks(spark: SparkSession) -> None:
+    """A stopped query may leave tasks behind. Those of Spark's connector cannot be interrupted: if their topic went
+    now, they would look for it for a minute, and whoever is measured next would find no free core."""
+    tracker = spark.sparkContext._jsc.sc().statusTracker()
+    deadline = time.monotonic() + LEFT_OVER_TASKS_SECONDS
+    while any(executor.numRunningTasks() for executor in tracker.getExecutorInfos()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"tasks of a stopped query run on after {LEFT_OVER_TASKS_SECONDS:g} s")
+        time.sleep(0.05)
 
 
 @contextmanager

@@ -11,8 +11,15 @@ from moldau.spark.writing.errors import Fenced
 from moldau.spark.writing.identity import SinkIdentity
 from moldau.spark.writing.marker_store import MarkerStore
 from moldau.spark.writing.markers import SinkState
-from moldau.spark.writing.sink_state import CHANGE_ATTEMPTS, LONGEST_PAUSE_SECONDS, NO_MARKERS, SinkRegister
+from moldau.spark.writing.sink_state import (
+    CHANGE_ATTEMPTS,
+    CHANGE_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    NO_MARKERS,
+    SinkRegister,
+)
 from moldau.spark.writing.transactions import Patience
+from moldau.types.errors import ErrorCode, KafkaError
 
 WANTED = SinkState(batch=1, run="run", tasks=1, open=True)
 
@@ -41,12 +48,24 @@ class EmptyStore:
         return None
 
 
+class UnstableStore(EmptyStore):
+    """Somebody's change is under way whenever one looks, until it is ended."""
+
+    def __init__(self) -> None:
+        self.patience: list[float | None] = []
+
+    def state(self, seconds: float | None = None) -> None:
+        self.patience.append(seconds)
+        if seconds is not None:
+            raise KafkaError(ErrorCode.UNSTABLE_OFFSET_COMMIT)
+
+
 class Register(SinkRegister):
-    def __init__(self, disturbances: int, fraction: float) -> None:
+    def __init__(self, disturbances: int, fraction: float, store: EmptyStore | None = None) -> None:
         self.pauses: list[float] = []
         self.disturbed = DisturbedTransactions(disturbances)
         super().__init__(
-            cast("Cluster", None), SinkIdentity("prefix", "query", "sink"), cast("MarkerStore", EmptyStore()),
+            cast("Cluster", None), SinkIdentity("prefix", "query", "sink"), cast("MarkerStore", store or EmptyStore()),
             Patience(10.0, 1000), lambda: 0.0, self.pauses.append, lambda: fraction,
         )  # fmt: skip
 
@@ -71,3 +90,11 @@ def test_a_change_that_is_always_disturbed_ends() -> None:
     with pytest.raises(Fenced, match="could not be changed"):
         register.change(lambda state: (WANTED, NO_MARKERS))
     assert max(register.pauses) == LONGEST_PAUSE_SECONDS
+
+
+def test_each_change_that_is_ended_for_being_slow_gives_the_next_one_more_time() -> None:
+    store = UnstableStore()
+    register = Register(0, fraction=0.5, store=store)
+    for _ in range(3):
+        assert register.state() is None
+    assert store.patience == [CHANGE_SECONDS, None, 2 * CHANGE_SECONDS, None, 4 * CHANGE_SECONDS, None]

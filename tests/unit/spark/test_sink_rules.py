@@ -13,6 +13,7 @@ from moldau.spark.writing.decisions import (
     claimed,
     compare,
     finished,
+    is_same_claim,
     next_step,
     opened,
     refuse_stale,
@@ -63,8 +64,13 @@ class TestNames:
 class TestMarkers:
     def test_they_survive_their_metadata(self) -> None:
         assert TaskMarker.from_metadata(marker(5, digest=2**64 - 1).to_metadata()) == marker(5, digest=2**64 - 1)
-        state = replace(STATE, replay=5, former=("a", "b"))
+        state = replace(STATE, taker="2/x", replay=5, former=("a", "b"))
         assert SinkState.from_metadata(state.to_metadata()) == state
+
+    def test_a_state_of_before_takers_had_names_is_read(self) -> None:
+        old = STATE.to_metadata().replace('"taker":"",', "")
+        assert "taker" not in old
+        assert SinkState.from_metadata(old) == STATE
 
     @pytest.mark.parametrize("text", ["", "{}", "[]", '{"v":2}', '{"v":1}', '{"v":1,"batch":1,"digest":"x"}'])
     def test_anything_else_is_refused(self, text: str) -> None:
@@ -75,7 +81,7 @@ class TestMarkers:
 
     def test_the_longest_state_fits_into_a_brokers_limit(self) -> None:
         run = "16459e2f-9bcd-4454-a4b5-1bccabeb4dd1"
-        state = SinkState(2**62, run, 2**31, True, 2**62, run, (run,) * FORMER_RUNS_KEPT)
+        state = SinkState(2**62, run, 2**31, True, f"{2**31}/{run}", 2**62, run, (run,) * FORMER_RUNS_KEPT)
         assert len(state.to_metadata()) < 4096
 
 
@@ -97,7 +103,11 @@ class TestAnAttempt:
         assert next_step(SINK, replace(ATTEMPT, batch=0), None, None, 0) is Step.TAKE_OVER
 
     def test_waits_while_its_run_takes_over(self) -> None:
-        assert step(replace(STATE, open=False)) is Step.WAIT
+        for taker in ("1/x", "22/x", ""):
+            assert step(replace(STATE, open=False, taker=taker)) is Step.WAIT
+
+    def test_goes_on_where_an_earlier_attempt_at_its_task_has_begun_to_take_over(self) -> None:
+        assert step(replace(STATE, open=False, taker="2/x")) is Step.TAKE_OVER
 
     def test_makes_room_for_its_number(self) -> None:
         assert step(replace(STATE, tasks=2)) is Step.MAKE_ROOM
@@ -142,21 +152,30 @@ class TestAnAttempt:
 
 class TestTheState:
     def test_a_new_sink_is_open_at_once(self) -> None:
-        assert claimed(None, ATTEMPT) == SinkState(batch=-1, run="run", tasks=4, open=True)
+        assert claimed(None, ATTEMPT, "2/x") == SinkState(batch=-1, run="run", tasks=4, open=True)
 
     def test_another_runs_sink_is_closed_until_its_tasks_are_fenced(self) -> None:
-        state = claimed(replace(STATE, run="last", tasks=8, replay=5), ATTEMPT)
+        state = claimed(replace(STATE, run="last", tasks=8, replay=5), ATTEMPT, "2/x")
         assert (state.run, state.open, state.tasks, state.replay) == ("run", False, 8, None)
+        assert state.taker == "2/x"
         assert state.former == ("before", "last")
 
     def test_it_remembers_whether_the_batch_is_partly_written(self) -> None:
-        state = replace(STATE, open=False)
+        state = replace(STATE, open=False, taker="2/x")
         assert opened(state, ATTEMPT, {0: marker(4), 1: marker(5)}).replay == 5
         assert opened(state, ATTEMPT, {0: marker(4)}) == replace(STATE, replay=None)
 
+    def test_whether_it_was_claimed_since_it_was_seen(self) -> None:
+        assert is_same_claim(None, None)
+        assert is_same_claim(STATE, replace(STATE, tasks=8, batch=5))
+        assert not is_same_claim(None, STATE)
+        assert not is_same_claim(STATE, None)
+        for other in (replace(STATE, run="after"), replace(STATE, open=False), replace(STATE, taker="1/x")):
+            assert not is_same_claim(STATE, other)
+
     def test_only_so_many_former_runs_are_kept(self) -> None:
         state = replace(STATE, run="last", former=tuple(map(str, range(FORMER_RUNS_KEPT))))
-        assert claimed(state, ATTEMPT).former == (*map(str, range(1, FORMER_RUNS_KEPT)), "last")
+        assert claimed(state, ATTEMPT, "2/x").former == (*map(str, range(1, FORMER_RUNS_KEPT)), "last")
 
     def test_room_never_shrinks(self) -> None:
         assert with_room(STATE, 0).tasks == 4

@@ -21,7 +21,7 @@ from moldau.spark.writing.errors import (
     TakenOver,
 )
 from moldau.spark.writing.identity import Attempt, SinkIdentity, room_for
-from moldau.spark.writing.markers import FORMER_RUNS_KEPT, NO_BATCH, SinkState, TaskMarker
+from moldau.spark.writing.markers import FORMER_RUNS_KEPT, NO_BATCH, SinkState, TaskMarker, is_taker_of
 
 
 class Step(Enum):
@@ -44,7 +44,8 @@ def next_step(
     if state is None or state.run != attempt.run:
         return Step.TAKE_OVER
     if not state.open:
-        return Step.WAIT
+        # An earlier attempt at this very task began to take over: it is no more, or this one is there in its place.
+        return Step.TAKE_OVER if is_taker_of(attempt.task, state.taker) else Step.WAIT
     if attempt.task >= state.tasks:
         return Step.MAKE_ROOM
     if state.batch == attempt.batch and state.by == attempt.run:
@@ -85,19 +86,27 @@ def compare(attempt: Attempt, marker: TaskMarker, rows: int, digest: int) -> Non
 # -- the sink's state ------------------------------------------------------------------------------------------------
 
 
-def claimed(state: SinkState | None, attempt: Attempt) -> SinkState:
+def is_same_claim(seen: SinkState | None, state: SinkState | None) -> bool:
+    """Whether nobody has taken the sink over, or begun to, since it was seen."""
+    if seen is None or state is None:
+        return seen is state
+    return (seen.run, seen.open, seen.taker) == (state.run, state.open, state.taker)
+
+
+def claimed(state: SinkState | None, attempt: Attempt, taker: str) -> SinkState:
     """This run has begun to take over: from now on attempts of former runs that look at the state refuse to write."""
     room = room_for(attempt.task)
     if state is None:  # no run can have written before: nobody has to be fenced
         return SinkState(batch=NO_BATCH, run=attempt.run, tasks=room, open=True)
     former = tuple(run for run in (*state.former, state.run) if run != attempt.run)[-FORMER_RUNS_KEPT:]
-    return replace(state, run=attempt.run, tasks=max(state.tasks, room), open=False, replay=None, former=former)
+    tasks = max(state.tasks, room)
+    return replace(state, run=attempt.run, tasks=tasks, open=False, taker=taker, replay=None, former=former)
 
 
 def opened(state: SinkState, attempt: Attempt, markers: Mapping[int, TaskMarker]) -> SinkState:
     """All tasks of former runs are fenced, and these are the markers they left."""
     partly_written = any(marker.batch == attempt.batch for marker in markers.values())
-    return replace(state, open=True, replay=attempt.batch if partly_written else None)
+    return replace(state, open=True, taker="", replay=attempt.batch if partly_written else None)
 
 
 def with_room(state: SinkState, task: int) -> SinkState:

@@ -13,6 +13,7 @@ from moldau.spark.writing.errors import SinkError
 from moldau.spark.writing.identity import Attempt, SinkIdentity
 from moldau.spark.writing.links import Links
 from moldau.spark.writing.marker_store import MarkerStore
+from moldau.spark.writing.markers import SinkState
 from moldau.spark.writing.options import WriteOptions
 from moldau.spark.writing.sink_state import SinkRegister
 from moldau.spark.writing.task import TaskOutcome
@@ -45,12 +46,8 @@ def commit_batch(
     patience = Patience(options.delivery_seconds, options.transaction_ms)
     register = SinkRegister(links.cluster, identity, store, patience, monotonic)
     try:
-        state = register.state()
-        refuse_stale(identity, attempt, state, None, options.starts_at_batch)
-        if state is None or state.run != attempt.run or not state.open:
-            register.take_over(attempt, insist=True)  # no task had rows
-            state = register.state()
-        tasks = max(0 if state is None else state.tasks, attempt.task + 1)
+        state = taken_over(register, identity, attempt, options.starts_at_batch)
+        tasks = max(state.tasks, attempt.task + 1)
         prepared = {report.attempt.task for report in reports if report.outcome.prepared is not None}
         markers = store.markers(task for task in range(tasks) if task not in prepared)
         audit(attempt, [report.outcome.result for report in reports], markers)
@@ -62,6 +59,16 @@ def commit_batch(
             forget_group(links, identity.group)
     except (ClientError, KafkaError) as error:
         raise SinkError(f"batch {attempt.batch} could not be finished: {error}") from error
+
+
+def taken_over(register: SinkRegister, identity: SinkIdentity, attempt: Attempt, starts_at_batch: int) -> SinkState:
+    """The state of a sink that is this run's: tasks have seen to that, unless none of them had rows."""
+    while True:
+        state = register.state()
+        refuse_stale(identity, attempt, state, None, starts_at_batch)
+        if state is not None and state.run == attempt.run and state.open:
+            return state
+        register.take_over(attempt, state)
 
 
 def commit_prepared(

@@ -6,7 +6,7 @@ A task's marker is committed in the transaction that holds its rows, so that bot
 
 The sink's state is changed only through `sink_state`, one change at a time:
 
-    {"v":1,"batch":11,"run":"…","tasks":8,"open":true,"replay":null,"by":"…","former":["…"]}
+    {"v":1,"batch":11,"run":"…","tasks":8,"open":true,"taker":"","replay":null,"by":"…","former":["…"]}
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class SinkState:
     """Tasks below this number may have written or be writing."""
     open: bool
     """False while the run that takes over still fences the tasks of earlier runs."""
+    taker: str = ""
+    """Who does that: the number of a task and a name that nobody else has (`taker_name`)."""
     replay: int | None = None
     """A batch that an earlier run wrote in part: its remaining rows become visible all at once, by the driver."""
     by: str = ""
@@ -74,6 +76,7 @@ class SinkState:
             run=self.run,
             tasks=self.tasks,
             open=self.open,
+            taker=self.taker,
             replay=self.replay,
             by=self.by,
             former=list(self.former),
@@ -88,12 +91,22 @@ class SinkState:
                 run=fields["run"],
                 tasks=fields["tasks"],
                 open=fields["open"],
+                taker=fields.get("taker", ""),
                 replay=fields["replay"],
                 by=fields["by"],
                 former=tuple(fields["former"]),
             )
         except (KeyError, TypeError) as error:
             raise MarkerUnreadable(f"{text!r} is no state of a sink") from error
+
+
+def taker_name(task: int, unique: str) -> str:
+    return f"{task}/{unique}"
+
+
+def is_taker_of(task: int, taker: str) -> bool:
+    """Whether it was an attempt at this task."""
+    return taker.startswith(f"{task}/")
 
 
 def _dump(**fields: object) -> str:

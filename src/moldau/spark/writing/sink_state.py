@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
@@ -19,7 +20,7 @@ from moldau.spark.writing import decisions
 from moldau.spark.writing.errors import Fenced, TakenOver
 from moldau.spark.writing.identity import MARKER_TOPIC, STATE_PARTITION, Attempt, SinkIdentity, marker_partition
 from moldau.spark.writing.marker_store import MarkerStore
-from moldau.spark.writing.markers import SinkState, TaskMarker
+from moldau.spark.writing.markers import SinkState, TaskMarker, taker_name
 from moldau.spark.writing.transactions import Patience, Transactions
 from moldau.types.errors import ErrorCode, KafkaError
 
@@ -30,7 +31,7 @@ Change = Callable[[SinkState | None], tuple[SinkState, Mapping[int, TaskMarker]]
 
 CHANGE_ATTEMPTS: Final = 50
 CHANGE_SECONDS: Final = 0.5
-"""What a change takes at most if its process lives; who is disturbed in it tries again."""
+"""What a change takes if its process lives, as far as one knows at first; who is disturbed in it tries again."""
 FIRST_PAUSE_SECONDS: Final = 0.005
 LONGEST_PAUSE_SECONDS: Final = 0.5
 NO_MARKERS: Final[Mapping[int, TaskMarker]] = {}
@@ -46,6 +47,7 @@ class SinkRegister:
         monotonic: Callable[[], float],
         sleep: Callable[[float], None] = time.sleep,
         fraction: Callable[[], float] = random.random,
+        new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
         self._cluster = cluster
         self._identity = identity
@@ -54,6 +56,8 @@ class SinkRegister:
         self._monotonic = monotonic
         self._sleep = sleep
         self._fraction = fraction
+        self._unique = str(new_uuid())
+        self._change_seconds = CHANGE_SECONDS
 
     def change(self, change: Change) -> SinkState | None:
         """Gives the state after the change."""
@@ -97,42 +101,38 @@ class SinkRegister:
 
     def _stable(self, read: Callable[[float | None], T], ids: Iterable[str]) -> T:
         """A process that died in the middle of a change left its transaction open: after a moment somebody has to end
-        it, or everyone would wait for its time-out."""
+        it, or everyone would wait for its time-out. Next time it gets twice as long: it may only be far from its
+        broker, and would not get through if everyone always lost patience with it."""
         try:
-            return read(CHANGE_SECONDS)
+            return read(self._change_seconds)
         except (ClientError, KafkaError) as error:
             if not isinstance(error, KafkaError) or error.code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
                 return read(None)
+        self._change_seconds *= 2
         for transactional_id in ids:
             self._transactions(transactional_id).start()
         return read(None)
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
-    def take_over(self, attempt: Attempt, *, insist: bool = False) -> None:
+    def take_over(self, attempt: Attempt, seen: SinkState | None) -> None:
         """Makes the attempt's run the one that writes, in three steps, each safe to repeat. Of tasks that begin
-        together the first one does them all; `insist`: it seems to be no more.
+        together one does them all: whoever puts its name into the state as they have `seen` it.
 
         1. The state names this run. An attempt of a former run that looks from now on refuses to write.
         2. Every id that a former run may use is fenced. One that looked before cannot commit from now on.
         3. What former runs committed is final now. If it is a part of this batch, the state says so, and those markers
            are committed anew, lest they expire before the state does.
         """
-
-        is_first = False
+        taker = taker_name(attempt.task, self._unique)
 
         def claim(state: SinkState | None) -> tuple[SinkState, Mapping[int, TaskMarker]] | None:
-            nonlocal is_first
-            is_first = False
-            if state is not None and state.run == attempt.run and (state.open or not insist):
-                return None
-            if state is not None and attempt.run in state.former:
-                raise TakenOver(self._identity.group, state.run)
-            is_first = True
-            return decisions.claimed(state, attempt), NO_MARKERS
+            if not decisions.is_same_claim(seen, state):
+                return None  # by somebody else, or by us: the answer to a commit may be lost
+            return decisions.claimed(state, attempt, taker), NO_MARKERS
 
         claimed = self.change(claim)
-        if claimed is None or claimed.open or not is_first:
+        if claimed is None or claimed.open or claimed.taker != taker:
             return
         self._store.make_room(claimed.tasks - 1)
         for task in range(claimed.tasks):
@@ -141,8 +141,8 @@ class SinkRegister:
         kept = {task: marker for task, marker in markers.items() if marker.batch == attempt.batch}
 
         def open_it(state: SinkState | None) -> tuple[SinkState, Mapping[int, TaskMarker]] | None:
-            if state is None or state.run != attempt.run or state.open:
-                return None
+            if state is None or state.taker != taker:
+                return None  # others have lost patience with us, and one of them does it now
             return decisions.opened(state, attempt, markers), kept
 
         self.change(open_it)

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TAKE_OVER_SECONDS: Final = 30.0
-"""How long tasks wait for the one that takes the sink over; then one of them does it."""
+"""How long tasks wait for the one that takes the sink over; then one of them does it. Only a taker that hangs lets
+them wait for so long: where one dies, the next attempt at its task goes on at once."""
 OTHER_ATTEMPT_SECONDS: Final = 10.0
 """How long an attempt that was fenced waits for the marker of the other one."""
 LOOK_AGAIN_SECONDS: Final = 0.05
@@ -228,19 +229,20 @@ class ExactWriter(RowWriter):
         """Fences other attempts, looks, and acts until it is clear what this one does. Who takes the sink over fences
         the tasks of its own run too, so an attempt fences once more after it has seen that this is over."""
         place = (self._identity.group, self.attempt.run)
-        waited_from: float | None = None
+        taker, taker_seen_at = "", 0.0
         while True:
             producer = self._transactions.start()
             state, marker = self._register.look(self.attempt.task, end_task=False)
             step = next_step(self._identity, self.attempt, state, marker, self.options.starts_at_batch)
-            if step is Step.WAIT:
-                waited_from = self.clock.monotonic() if waited_from is None else waited_from
-                if self.clock.monotonic() - waited_from < TAKE_OVER_SECONDS:
+            if step is Step.WAIT and state is not None:
+                if state.taker != taker:
+                    taker, taker_seen_at = state.taker, self.clock.monotonic()
+                if self.clock.monotonic() - taker_seen_at < TAKE_OVER_SECONDS:
                     self.clock.sleep(LOOK_AGAIN_SECONDS)
                 else:
-                    self._register.take_over(self.attempt, insist=True)
+                    self._register.take_over(self.attempt, state)
             elif step is Step.TAKE_OVER:
-                self._register.take_over(self.attempt)
+                self._register.take_over(self.attempt, state)
             elif step is Step.MAKE_ROOM:
                 self._register.make_room(self.attempt.task)
             elif self.links.settled_run == place:
