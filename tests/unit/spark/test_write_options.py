@@ -71,6 +71,8 @@ def test_everything_given() -> None:
             {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "OAUTHBEARER"},
             "OAUTHBEARER cannot be used for writing",
         ),
+        ({"kafka.sasl.kerberos.keytab": "k"}, "GSSAPI, through librdkafka; not for writing"),
+        ({"kafka.sasl.oauthbearer.config": "c"}, "OAUTHBEARER, through librdkafka; not for writing"),
     ],
 )
 def test_refused_options(given: dict[str, str], problem: str) -> None:
