@@ -32,7 +32,8 @@ class AnswerWriter:
         self._transport = transport
         self._host = host
         self._failed = failed
-        self._outbox: deque[Piece] = deque()
+        #: None while nothing waits: an empty deque is as large as all the rest of an idle connection's writer.
+        self._outbox: deque[Piece] | None = None
         self._unsent = 0
         self._is_over = False
         self.is_paused = False
@@ -45,11 +46,16 @@ class AnswerWriter:
 
     def add(self, pieces: Iterable[Piece]) -> None:
         """Puts pieces behind those that wait; `pump` sends them."""
-        self._outbox.extend(pieces)
+        if self._outbox is None:
+            self._outbox = deque(pieces)
+        else:
+            self._outbox.extend(pieces)
 
     def pump(self) -> None:
         """Hands to the socket what it takes."""
         outbox = self._outbox
+        if outbox is None:
+            return
         small: list[bytes | bytearray] = []
         while outbox and not self.is_paused and not self.is_reading:
             piece = outbox[0]
@@ -61,6 +67,8 @@ class AnswerWriter:
                 small = []
             else:
                 self._send_from_file(piece)
+        if not outbox:
+            self._outbox = None
         if small:
             self._transport.write(small[0] if len(small) == 1 else b"".join(small))
 
@@ -79,9 +87,11 @@ class AnswerWriter:
         """Nothing more is sent; files are let go, but for one that a thread is reading from."""
         self._is_over = True
         self._give_back()
-        held = self._outbox[0] if self.is_reading and self._outbox else None
-        release_files(piece for piece in self._outbox if piece is not held)
-        self._outbox.clear()
+        outbox, self._outbox = self._outbox, None
+        if outbox:
+            held = outbox[0] if self.is_reading else None
+            release_files(piece for piece in outbox if piece is not held)
+            outbox.clear()
 
     def _give_back(self) -> None:
         self._host.budget.give_back(self._unsent)
@@ -113,7 +123,7 @@ class AnswerWriter:
             self.pump()
 
     def _write(self, piece: FilePiece, data: bytearray) -> None:
-        if piece.length == 0:
+        if piece.length == 0 and self._outbox is not None:
             self._outbox.popleft()
             piece.file.release()
         self._transport.write(data)
