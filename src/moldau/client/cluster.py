@@ -6,6 +6,7 @@ the last cause is raised. One object serves one thread.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable
 from enum import IntEnum
@@ -32,6 +33,10 @@ R = TypeVar("R", bound=Message)
 T = TypeVar("T")
 
 LONGEST_BACKOFF_SECONDS: Final = 1.0
+SILENT_SECONDS: Final = 5.0
+"""Whoever waits for longer wants to know what for."""
+
+log = logging.getLogger(__name__)
 
 
 class CoordinatorKind(IntEnum):
@@ -196,14 +201,20 @@ class Cluster:
 
     def retrying(self, action: Callable[[], T], seconds: float | None = None) -> T:
         """Repeats an action that failed for a passing reason until it succeeds or its time is over."""
-        deadline = self._monotonic() + (self.settings.total_seconds if seconds is None else seconds)
+        now = self._monotonic()
+        deadline = now + (self.settings.total_seconds if seconds is None else seconds)
+        to_be_told_at: float | None = now + SILENT_SECONDS
         pause = self.settings.backoff_seconds
         while True:
             try:
                 return action()
             except (ConnectionLost, KafkaError) as error:
-                if not passes(error) or self._monotonic() + pause > deadline:
+                now = self._monotonic()
+                if not passes(error) or now + pause > deadline:
                     raise
+                if to_be_told_at is not None and now >= to_be_told_at:
+                    to_be_told_at = None
+                    log.warning("still trying, for %.0f s more: %s", deadline - now, error)
                 self._forget_what_moved()
             self._sleep(pause)
             pause = min(pause * 2, LONGEST_BACKOFF_SECONDS)
