@@ -2,7 +2,7 @@
 
 It finds Java, points Spark's workers at this Python, and sets what streams on topics need. Every setting below is a
 default: `spark.*` arguments win, and so does what `spark-submit` or `spark-defaults.conf` passed, because Spark is only
-told what the caller did not say. Nothing assumes local mode: any master works.
+told what nobody has said. Nothing assumes local mode: any master works.
 """
 
 import os
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.spark.java import find_java_home
+from moldau.spark.submitted import is_submitted, submitted_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +23,7 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 DAEMON_MODULE = "moldau.spark.daemon"
 WORKER_MODULE = "pyspark_moldau.worker"
 STARTUP_FOLDER = Path(__file__).with_name("startup")
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 LOCAL_MASTER = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 
 # Each with its reason, for the reference page and for whoever wants another value.
@@ -74,20 +76,22 @@ def session(
     """
     session_class = _require_spark()
     given = _checked({**(settings or {}), **spark_settings})
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    wanted_master = master or given.get("spark.master") or (None if submitted else "local[*]")
-    if wanted_master is not None and wanted_master.startswith("sc://"):
+    submitted = is_submitted(os.environ)
+    if not submitted:
+        os.environ["JAVA_HOME"] = str(find_java_home(os.environ))
+    said = submitted_settings(os.environ)
+    wanted_master = master or given.get("spark.master") or said.get("spark.master") or "local[*]"
+    if wanted_master.startswith("sc://"):
         raise ValueError(
             "a session of Spark Connect is made with SparkSession.builder.remote(), its server has the settings"
         )
-    if not submitted:
-        os.environ["JAVA_HOME"] = str(find_java_home(os.environ))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    builder = session_class.builder.appName(app_name)
-    if wanted_master is not None:
-        builder = builder.master(wanted_master)
-    for key, value in session_settings(wanted_master, given, ui=ui, log_level=log_level, preload=preload).items():
+    builder = session_class.builder.appName(app_name).master(wanted_master)
+    made = session_settings(wanted_master, given, said, ui=ui, log_level=log_level, preload=preload)
+    if submitted:  # Java runs already
+        made.pop(JAVA_OPTIONS)
+    for key, value in made.items():
         builder = builder.config(key, value)
     with first_on_python_path(STARTUP_FOLDER, os.environ) if preload else nullcontext():
         spark = builder.getOrCreate()
@@ -100,18 +104,21 @@ def session(
 
 
 def session_settings(
-    master: str | None,
+    master: str,
     given: Mapping[str, str],
+    said: Mapping[str, str] | None = None,
     *,
     ui: bool = True,
     log_level: str = "ERROR",
     preload: bool | Iterable[str] = True,
 ) -> dict[str, str]:
-    """Everything that a session is told: our defaults for this master, under what was given."""
+    """Everything that a session is told: our defaults for this master, but for what was `said` to Spark before, and
+    what was given."""
+    said = said or {}
     settings = {key: value for key, (value, _) in DEFAULTS.items()}
-    if master is not None and LOCAL_MASTER.fullmatch(master):
+    if LOCAL_MASTER.fullmatch(master):
         settings |= {key: value for key, (value, _) in LOCAL_DEFAULTS.items()}
-    if cores := cores_of(master, given):
+    if cores := cores_of(master, {**said, **given}):
         settings["spark.sql.shuffle.partitions"] = str(cores)
     if not ui:
         settings["spark.ui.enabled"] = "false"
@@ -121,10 +128,10 @@ def session_settings(
         modules = () if preload is True else tuple(preload)
         if modules:
             settings["spark.executorEnv.MOLDAU_SPARK_PRELOAD"] = ",".join(modules)
-    settings |= given
+    settings = {key: value for key, value in settings.items() if key not in said} | dict(given)
     quiet = f'"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}" -Dmoldau.log.level={log_level}'
-    java_options = f"{quiet} {given.get('spark.driver.extraJavaOptions', '')}".strip()
-    return settings | {"spark.driver.extraJavaOptions": java_options}
+    java_options = f"{quiet} {given.get(JAVA_OPTIONS, said.get(JAVA_OPTIONS, ''))}".strip()
+    return settings | {JAVA_OPTIONS: java_options}
 
 
 @contextmanager
@@ -141,10 +148,10 @@ def first_on_python_path(folder: Path, environment: MutableMapping[str, str]) ->
             environment["PYTHONPATH"] = before
 
 
-def cores_of(master: str | None, settings: Mapping[str, str]) -> int | None:
+def cores_of(master: str, settings: Mapping[str, str]) -> int | None:
     """How many tasks can run at once, as far as master and settings tell; Spark's default of 200 shuffle partitions
     is for large clusters, and a stateful query keeps its first number for life."""
-    if master is not None and (local := LOCAL_MASTER.fullmatch(master)):
+    if local := LOCAL_MASTER.fullmatch(master):
         number = local.group(1)
         return _own_cores() if number == "*" else int(number or 1)
     if "spark.cores.max" in settings:

@@ -22,10 +22,9 @@ from moldau.spark.session import cores_of, first_on_python_path, session, sessio
         ("spark://host:7077", {}, None),
         ("spark://host:7077", {"spark.cores.max": "6"}, 6),
         ("yarn", {"spark.executor.instances": "3", "spark.executor.cores": "4"}, 12),
-        (None, {}, None),
     ],
 )
-def test_cores_are_what_the_master_says(master: str | None, settings: dict[str, str], cores: int | None) -> None:
+def test_cores_are_what_the_master_says(master: str, settings: dict[str, str], cores: int | None) -> None:
     assert cores_of(master, settings) == cores
 
 
@@ -41,6 +40,15 @@ def test_java_options_of_the_caller_are_kept_beside_the_quiet_log() -> None:
     made = session_settings("local", {"spark.driver.extraJavaOptions": "-Xss4m"})
     assert made["spark.driver.extraJavaOptions"].endswith(" -Xss4m")
     assert "log4j2.properties" in made["spark.driver.extraJavaOptions"]
+
+
+def test_what_spark_was_told_before_is_not_said_otherwise() -> None:
+    said = {"spark.sql.session.timeZone": "CET", "spark.python.daemon.module": "pyspark.daemon", "spark.cores.max": "5"}
+    made = session_settings("spark://host:7077", {}, {**said, "spark.driver.extraJavaOptions": "-Xss4m"})
+    assert not {"spark.sql.session.timeZone", "spark.python.daemon.module"} & set(made)
+    assert made["spark.sql.shuffle.partitions"] == "5"
+    assert made["spark.driver.extraJavaOptions"].endswith(" -Xss4m")
+    assert session_settings("local", {"spark.sql.session.timeZone": "UTC"}, said)["spark.sql.session.timeZone"] == "UTC"
 
 
 def test_nothing_of_local_mode_reaches_a_cluster() -> None:
