@@ -23,6 +23,7 @@ WRITTEN_ADDRESS = "localhost:9092"
 WRITTEN_CHECKPOINTS = "checkpoints/"
 FLUSH_SECONDS = 60
 ORDERS = (("a", "one"), ("b", "two"), (None, "three"))
+CUSTOMERS = (("a", "Ada"), ("b", "Bob"))
 READINGS = (("s1", '{"sensor": "s1", "celsius": 20.5}'), ("s2", "{broken"))
 
 
@@ -36,7 +37,7 @@ class Page:
 PAGES = (
     Page("spark.md", {"shouted": 3}),
     Page("exactly-once.md", {"shouted": 3, "counts": 3, "good": 2, "dead-letters": 1, "copies": 3}),
-    Page("streaming-pipelines.md", {"dead-letters": 1}),
+    Page("streaming-pipelines.md", {"dead-letters": 1, "named-orders": 3}),
 )
 
 
@@ -54,6 +55,7 @@ def test_the_examples_of_a_page_run(unchanged: SparkSession, page: Page, tmp_pat
     with Broker(tmp_path / "broker") as broker:
         fill(broker.address, "orders", ORDERS)
         fill(broker.address, "readings", READINGS)
+        fill(broker.address, "customers", CUSTOMERS)
         try:
             for block in PYTHON_BLOCK.findall((HOWTO / page.name).read_text()):
                 code = block.replace(WRITTEN_ADDRESS, broker.address)

@@ -123,15 +123,17 @@ def test_stock_statistics(spark: SparkSession, address: str, tmp_path: Path) -> 
         assert math.isclose(found[key]["mean"], sum(values) / len(values))
 
 
-def test_click_stream_keeps_unknown_users_and_views_without_a_search(
+def test_click_stream_keeps_unknown_users_and_sees_profiles_change(
     spark: SparkSession, address: str, tmp_path: Path
 ) -> None:
-    rows = click_stream.example(spark, address, tmp_path).collect()
-    assert sorted((row["user"], row["page"], row["name"], row["words"]) for row in rows if row["user"] != "clock") == [
-        ("1", "collections/mens-wetsuits/", "Mathias", "retro wheel"),
-        ("1", "product/wetsuit", "Mathias", None),
-        ("2", "product/jacket", "Anna", "light jacket"),
-        ("3", "product/socks", None, None),
+    rows = [row for row in click_stream.example(spark, address, tmp_path).collect() if row["user"] != "clock"]
+    assert sorted((row["user"], row["page"], row["name"], row["interests"], row["words"]) for row in rows) == [
+        ("1", "collections/mens-wetsuits/", "Mathias", ["sailing"], "retro wheel"),
+        ("1", "product/anchor", "Mathias", ["sailing"], None),
+        ("1", "product/wetsuit", "Mathias", ["sailing"], None),
+        ("2", "product/jacket", "Anna", ["ice cream"], "light jacket"),
+        ("2", "product/skis", "Anna", ["skiing"], None),
+        ("3", "product/socks", None, None, None),
     ]
 
 
