@@ -7,8 +7,9 @@ by SIGKILL:
   - executor: a JVM with its Python workers;
   - driver: the job with its JVM; its executors live on for a moment; the job is started again;
   - broker: it is started again.
-If the query itself fails, the job is started again, as a supervisor would. When all events have arrived, the output,
-read committed, must hold each id once and nothing else.
+If the query itself fails, the job is started again, as a supervisor would. Each start has another layout: batches are
+read by another number of tasks. When all events have arrived, the output, read committed, must hold each id once and
+nothing else.
 
     python -m tests.faults.spark_chaos --kills 10 [--kinds worker,executor,driver,broker] [--seed N] [--keep DIRECTORY]
 """
@@ -44,6 +45,8 @@ SOURCE, TARGET, PARTITIONS = "events", "results", 4
 EVENTS_PER_KILL = 300
 LONGEST_LIFE_SECONDS = 6.0
 SETTLE_SECONDS = 600.0
+LAYOUTS = (2, 5, 1, 7, 3)
+"""How many tasks read a batch, start by start."""
 PYTHON_WORKER = ("pyspark.daemon", "moldau.spark.daemon")
 
 
@@ -75,12 +78,13 @@ class Job:
         if self._process is not None and self._process.poll() is None:
             return
         self.kill()
+        layout = LAYOUTS[self.starts % len(LAYOUTS)]
         self.starts += 1
         with self._log.open("ab") as log:
             log.write(f"--- start {self.starts}\n".encode())
             log.flush()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.faults.spark_job", *self._arguments],
+                [sys.executable, "-m", "tests.faults.spark_job", *self._arguments, str(layout)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

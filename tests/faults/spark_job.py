@@ -1,6 +1,8 @@
 """The job of spark_chaos: from topic to topic, each id once, on a standalone cluster; runs until it is killed.
 
-python -m tests.faults.spark_job MASTER BOOTSTRAP SOURCE TARGET CHECKPOINT
+python -m tests.faults.spark_job MASTER BOOTSTRAP SOURCE TARGET CHECKPOINT SPLITS
+
+SPLITS is how many tasks a batch is read and, if it is the query's first start, shuffled by: another layout.
 """
 
 from __future__ import annotations
@@ -15,17 +17,17 @@ SETTINGS = {
     "spark.executor.memory": "512m",
     "spark.driver.host": "127.0.0.1",
     "spark.task.maxFailures": 4,
-    "spark.sql.shuffle.partitions": 2,
     "spark.sql.streaming.minBatchesToRetain": 3,
 }
 
 
-def main(master: str, bootstrap: str, source: str, target: str, checkpoint: str) -> None:
-    spark = session("chaos", master, ui=False, settings=SETTINGS)
+def main(master: str, bootstrap: str, source: str, target: str, checkpoint: str, splits: str) -> None:
+    spark = session("chaos", master, ui=False, settings={**SETTINGS, "spark.sql.shuffle.partitions": splits})
     place = {"kafka.bootstrap.servers": bootstrap}
     events = (
         spark.readStream.format("moldau")
         .options(**place, subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="400")
+        .option("minPartitions", splits)
         .load()
     )
     each_once = events.selectExpr("cast(value AS string) AS id").dropDuplicates(["id"])

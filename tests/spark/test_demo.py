@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.admin import admin_client
 from tests.support.waiting import wait_until
 
 SECONDS = 1500
@@ -73,6 +74,17 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
     assert running.returncode == 130, output
     assert left_over(folder) == []
     assert [path for path in folder.iterdir() if path.name.startswith("moldau-demo-")] == []
+
+
+def test_on_somebody_elses_cluster_it_leaves_no_topic_and_no_group(address: str, tmp_path: Path) -> None:
+    admin = admin_client(address)
+    few = ("--events", "4000", "--seconds", "4", "--no-kill", "--bootstrap", address)
+    done = subprocess.run(command(tmp_path, *few), capture_output=True, text=True, timeout=SECONDS, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Exactly once: nothing lost, nothing doubled, nothing changed." in done.stdout
+    topics = set(admin.list_topics(timeout=30).topics)
+    groups = {group.group_id for group in admin.list_consumer_groups().result(30).valid}
+    assert [name for name in topics | groups if "demo" in name] == []
 
 
 def test_a_cluster_that_is_not_there_is_one_line(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ class Job:
 
     def __init__(self, task: dict[str, Any]) -> None:
         self._bootstrap: str = task["bootstrap"]
+        self._prefix: str = task["prefix"]
         self._topics: dict[str, str] = task["topics"]
         self._folder = Path(task["folder"])
         self._results = Path(task["results"])
@@ -48,19 +49,22 @@ class Job:
         """Start the queries, those that others read from first."""
         table = queries.device_table(queries.read_table(self._spark, self._bootstrap, self._topics[story.DEVICES]))
         devices = self._spark.createDataFrame(table.collect(), table.schema)
-        cleaned = queries.clean(self._read(story.SENSOR_EVENTS, story.WEB_LOGS), devices, self._topics)
-        raised = queries.alarms(self._read(story.READINGS), self._topics[story.ALARMS])
-        results = queries.results(self._read(story.READINGS), self._read(story.REQUESTS), self._read(story.ALARMS))
+        cleaned = queries.clean(self._read("clean", story.SENSOR_EVENTS, story.WEB_LOGS), devices, self._topics)
+        raised = queries.alarms(self._read("alarms", story.READINGS), self._topics[story.ALARMS])
+        read = [self._read("results", topic) for topic in (story.READINGS, story.REQUESTS, story.ALARMS)]
+        results = queries.results(*read)
         self._to_topics("clean", cleaned.writeStream)
         self._to_topics("alarms", raised.writeStream)
         writer = results.writeStream.format("parquet").partitionBy("result").option("path", str(self._results))
         self._start("results", writer)
 
-    def _read(self, *names: str) -> Any:
-        return queries.read_topics(self._spark, self._bootstrap, *(self._topics[name] for name in names))
+    def _read(self, query: str, *names: str) -> Any:
+        topics = [self._topics[name] for name in names]
+        return queries.read_topics(self._spark, self._bootstrap, self._prefix + query, *topics)
 
     def _to_topics(self, name: str, writer: Any) -> None:
-        self._start(name, writer.format("moldau").option("kafka.bootstrap.servers", self._bootstrap))
+        options = {"kafka.bootstrap.servers": self._bootstrap, "transactionalIdPrefix": f"{self._prefix}sink"}
+        self._start(name, writer.format("moldau").options(**options))
 
     def _start(self, name: str, writer: Any) -> None:
         checkpoint = self._folder / "checkpoints" / name

@@ -160,9 +160,10 @@ def _values(records: DataFrame, schema: str) -> DataFrame:
     return records.select(F.from_json(F.col("value").cast("string"), schema).alias("row")).select("row.*")
 
 
-def read_topics(spark: SparkSession, bootstrap: str, *topics: str) -> DataFrame:
-    """A stream of these topics from their beginning."""
-    return spark.readStream.format("moldau").options(**_source(bootstrap, topics)).load()
+def read_topics(spark: SparkSession, bootstrap: str, group: str, *topics: str) -> DataFrame:
+    """A stream of these topics from their beginning; the group is told how far it has come."""
+    options = {**_source(bootstrap, topics), "kafka.group.id": group}
+    return spark.readStream.format("moldau").options(**options).load()
 
 
 def read_table(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:

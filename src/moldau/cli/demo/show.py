@@ -25,6 +25,7 @@ from moldau.cli.demo.processes import Program
 from moldau.cli.demo.scene import Scene
 from moldau.cli.demo.view import View
 from moldau.cli.embedded import EmbeddedBroker
+from moldau.spark.writing.identity import GROUP_PREFIX as SINK_GROUP_PREFIX
 
 LOOK_SECONDS = 0.1
 CALL_SECONDS = 30
@@ -58,9 +59,10 @@ def run(console: Console, plan: Plan) -> bool:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="moldau-demo-")))
         bootstrap = plan.bootstrap or stack.enter_context(_embedded(folder)).address
-        topics = stack.enter_context(_topics(bootstrap, plan))
+        prefix = "" if plan.bootstrap is None else f"moldau-demo-{uuid.uuid4().hex[:8]}-"
+        topics = stack.enter_context(_topics(bootstrap, prefix))
         scene = Scene(plan.events, time.monotonic)
-        performance = _Performance(plan, folder, bootstrap, topics, scene)
+        performance = _Performance(plan, folder, bootstrap, prefix, topics, scene)
         with View(console, scene) as view:
             place = "an existing cluster" if plan.bootstrap else "a broker in a process of its own"
             view.say(f"{bootstrap}: {place}; {len(topics)} topics with {story.PARTITIONS} partitions")
@@ -82,9 +84,8 @@ def _embedded(folder: Path) -> Iterator[EmbeddedBroker]:
 
 
 @contextlib.contextmanager
-def _topics(bootstrap: str, plan: Plan) -> Iterator[dict[str, str]]:
-    """Topics of the demo's own; on somebody else's cluster under names that nobody has, and removed afterwards."""
-    prefix = "" if plan.bootstrap is None else f"moldau-demo-{uuid.uuid4().hex[:8]}-"
+def _topics(bootstrap: str, prefix: str) -> Iterator[dict[str, str]]:
+    """Topics of the demo's own; on somebody else's cluster with a prefix that nobody has, and removed afterwards."""
     names = {name: prefix + name for name in (*story.INPUT_TOPICS, story.DEVICES, *story.OUTPUT_TOPICS)}
     admin = AdminClient(quiet(bootstrap))
     try:
@@ -98,14 +99,26 @@ def _topics(bootstrap: str, plan: Plan) -> Iterator[dict[str, str]]:
     try:
         yield names
     finally:
-        if plan.bootstrap is not None:
+        if prefix:
             for outcome in admin.delete_topics(list(names.values())).values():
                 outcome.result(timeout=CALL_SECONDS)
+            _delete_groups(admin, (prefix, SINK_GROUP_PREFIX + prefix))
+
+
+def _delete_groups(admin: AdminClient, prefixes: tuple[str, ...]) -> None:
+    listed = admin.list_consumer_groups(request_timeout=CALL_SECONDS).result().valid
+    ours = [group.group_id for group in listed if group.group_id.startswith(prefixes)]
+    if ours:
+        for outcome in admin.delete_consumer_groups(ours, request_timeout=CALL_SECONDS).values():
+            outcome.result()
 
 
 class _Performance:
-    def __init__(self, plan: Plan, folder: Path, bootstrap: str, topics: dict[str, str], scene: Scene) -> None:
+    def __init__(
+        self, plan: Plan, folder: Path, bootstrap: str, prefix: str, topics: dict[str, str], scene: Scene
+    ) -> None:
         self._plan = plan
+        self._prefix = prefix
         self._folder = folder
         self._bootstrap = bootstrap
         self._topics = topics
@@ -202,6 +215,7 @@ class _Performance:
     def _start_job(self) -> Program:
         task = {
             "bootstrap": self._bootstrap,
+            "prefix": self._prefix,
             "topics": self._topics,
             "folder": str(self._folder),
             "results": str(self._folder / "results"),
@@ -216,7 +230,7 @@ class _Performance:
         return program
 
     def _follow_alarms(self) -> None:
-        settings = {"group.id": "moldau-demo-view", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        settings = {"group.id": f"{self._prefix}view", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         consumer = Consumer(quiet(self._bootstrap) | settings | {"isolation.level": "read_committed"})
         consumer.subscribe([self._topics[story.ALARMS]])
         while not self._over.is_set():
