@@ -165,11 +165,12 @@ class Prefetcher:
                     self._changed.notify()
         except BaseException as error:  # whatever it is, it is raised where the rows are wanted
             failure = error
-        self._leave(clean=failure is None)
         with self._changed:
             self._failure = failure
             self._ended = True
+            clean = failure is None and not self._stopped  # else the connection may be interrupted at any moment
             self._changed.notify()
+        self._leave(clean=clean)
 
     def _wait_for_budget(self) -> None:
         with self._changed:
