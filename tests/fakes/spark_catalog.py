@@ -14,17 +14,21 @@ from moldau.types.ids import TopicPartition
 
 @dataclass
 class FakeLog:
-    """`times` holds the timestamp of each record from `first` on."""
+    """`times` holds the timestamp of each record from `first` on; what is undecided begins at `stable`."""
 
     first: int = 0
     end: int = 0
     times: list[int] = field(default_factory=list)
+    stable: int | None = None
+    dips: list[int] = field(default_factory=list)
+    """Ends that the next questions are answered with, before the true one."""
 
-    def offset_at(self, time: int) -> int:
+    def offset_at(self, time: int, *, committed: bool = True) -> int:
         if time == EARLIEST:
             return self.first
         if time == LATEST:
-            return self.end
+            end = self.dips.pop(0) if self.dips else self.end
+            return end if self.stable is None or not committed else min(end, self.stable)
         return next((self.first + at for at, each in enumerate(self.times) if each >= time), -1)
 
 
@@ -35,6 +39,7 @@ class FakeCatalog:
         self.groups: dict[str, dict[TopicPartition, int]] = {}
         self.publishing_fails = False
         self.asked_topics = 0
+        self.asked_log_ends = 0
         self.closed = False
 
     def create(self, topic: str, *ends: int) -> None:
@@ -52,8 +57,9 @@ class FakeCatalog:
         }
 
     def offsets(self, wanted: Mapping[TopicPartition, int], *, committed: bool) -> dict[TopicPartition, int]:
+        self.asked_log_ends += not committed
         return {
-            place: self.logs[place.topic][place.partition].offset_at(time)
+            place: self.logs[place.topic][place.partition].offset_at(time, committed=committed)
             for place, time in wanted.items()
             if place.topic in self.logs and place.partition < len(self.logs[place.topic])
         }

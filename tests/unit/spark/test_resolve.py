@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 import pytest
@@ -11,7 +11,7 @@ from moldau.spark.errors import DataLoss, ForeignCheckpoint
 from moldau.spark.option_table import OptionError
 from moldau.spark.planning.catalog import TopicView
 from moldau.spark.planning.offsets import EARLIEST, LATEST, At, AtOffsets, AtTime, AtTimes, PartitionOffsets, Position
-from moldau.spark.planning.resolve import carry_on, check_ends, resolve
+from moldau.spark.planning.resolve import carry_on, resolve
 from moldau.spark.planning.selecting import loss_handler
 from moldau.types.ids import TopicPartition
 from tests.fakes.spark_catalog import FakeLog
@@ -22,8 +22,18 @@ OLD, NEW = UUID(int=1), UUID(int=2)
 fail = loss_handler(True)
 
 
-def look(wanted: Mapping[TopicPartition, int]) -> PartitionOffsets:
-    return {place: LOGS[place].offset_at(time) for place, time in wanted.items()}
+class Table:
+    def __init__(self, logs: Mapping[TopicPartition, FakeLog]) -> None:
+        self.logs = logs
+
+    def __call__(self, wanted: Mapping[TopicPartition, int], /) -> PartitionOffsets:
+        return {place: self.logs[place].offset_at(time) for place, time in wanted.items()}
+
+    def log_ends(self, places: Iterable[TopicPartition], /) -> PartitionOffsets:
+        return {place: self.logs[place].end for place in places}
+
+
+look = Table(LOGS)
 
 
 def test_every_kind_of_place() -> None:
@@ -52,6 +62,15 @@ def test_an_offset_that_is_not_there_is_lost_data() -> None:
         with pytest.raises(DataLoss, match=f"offset {offset} of t-0, which holds 10 to 13"):
             resolve(AtOffsets({A: offset}), "startingOffsets", [A], look, fail)
         assert resolve(AtOffsets({A: offset}), "startingOffsets", [A], look, loss_handler(False)) == {A: nearest}
+
+
+def test_an_offset_behind_the_last_stable_one_is_there() -> None:
+    undecided = Table({A: FakeLog(0, 12, stable=10)})
+    for offset in (10, 11, 12):
+        assert resolve(AtOffsets({A: offset}), "startingOffsets", [A], undecided, fail) == {A: offset}
+    with pytest.raises(DataLoss, match="offset 13 of t-0, which holds 0 to 12"):
+        resolve(AtOffsets({A: 13}), "startingOffsets", [A], undecided, fail)
+    assert resolve(AtOffsets({A: LATEST}), "startingOffsets", [A], undecided, fail) == {A: 10}
 
 
 def carried(start: Position, topics: dict[str, TopicView], lost_fails: bool = True) -> PartitionOffsets:
@@ -106,9 +125,3 @@ def test_the_checkpoint_of_another_query() -> None:
 def test_an_offset_of_sparks_own_connector_is_understood() -> None:
     assert Position.from_json({"t": {"0": 5, "1": 6}}).offsets == {A: 5, B: 6}
     assert Position.from_json({"version": {"0": 5}}).offsets == {TopicPartition("version", 0): 5}
-
-
-def test_a_log_that_was_cut_is_lost_data() -> None:
-    with pytest.raises(DataLoss, match="ends at 3 now, before 5"):
-        check_ends({A: 5}, {A: 3}, fail)
-    check_ends({A: 5}, {A: 5}, fail)

@@ -38,13 +38,16 @@ def clock() -> Clock:
     return Clock()
 
 
-def reader(cluster: FakeCatalog, clock: Clock | None = None, **options: str) -> StreamReader:
+def reader(
+    cluster: FakeCatalog, clock: Clock | None = None, *, pauses: list[float] | None = None, **options: str
+) -> StreamReader:
     given = {"kafka.bootstrap.servers": "h:1", "startingOffsets": "earliest", **options}
     if not {"subscribePattern", "assign"} & set(given):
         given.setdefault("subscribe", "t")
     parsed = parse_read_options({name.replace("__", "."): value for name, value in given.items()}, Use.STREAM_READ)
     task = ReadTask(parsed.client, parsed.properties, parsed.reading, ("value",))
-    return StreamReader(parsed, task, open_cluster=lambda *_: cluster, monotonic=clock or Clock())
+    rests = [] if pauses is None else pauses
+    return StreamReader(parsed, task, open_cluster=lambda *_: cluster, monotonic=clock or Clock(), sleep=rests.append)
 
 
 def ends(offset: Offset) -> dict[str, dict[str, int]]:

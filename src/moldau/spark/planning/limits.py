@@ -32,10 +32,7 @@ def cap(
     begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], targets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """Ends that stop at a target; a partition without one was found after the targets were set, and stays put."""
-    return {
-        place: end if end <= begins[place] else max(begins[place], min(end, targets.get(place, begins[place])))
-        for place, end in ends.items()
-    }
+    return {place: max(begins[place], min(end, targets.get(place, begins[place]))) for place, end in ends.items()}
 
 
 def rows_between(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> int:

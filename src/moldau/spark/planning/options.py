@@ -26,6 +26,7 @@ from moldau.spark.option_table import (
     read_milliseconds,
     read_names,
 )
+from moldau.spark.planning.ends import Patience
 from moldau.spark.planning.offsets import (
     EARLIEST,
     LATEST,
@@ -54,6 +55,8 @@ ALIASES: Final = {"group.id": "kafka.group.id", "isolation.level": "kafka.isolat
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
 METADATA_MS: Final = 1000
 POLL_TIMEOUT_MS: Final = 120_000
+OFFSET_RETRIES: Final = 3
+OFFSET_RETRY_MS: Final = 1000
 
 READ_OPTIONS: Final = (
     Option("assign", READ, "", 'partitions to read, as JSON: `{"orders": [0, 1]}`'),
@@ -108,7 +111,8 @@ READ_OPTIONS: Final = (
         READ,
         "true",
         "whether a query fails when records it should read are gone (expired, topic deleted or created anew, log cut); "
-        "with false it warns and goes on with what is there",
+        "with false it warns and goes on with what is there: with the first record that is left, with the beginning of "
+        "the new topic, with what comes after the end of the cut log",
     ),
     Option("maxOffsetsPerTrigger", STREAM, "", "most offsets in a batch, taken from the partitions in proportion"),
     Option("minOffsetsPerTrigger", STREAM, "", "least offsets that have to wait before a batch begins"),
@@ -159,11 +163,16 @@ READ_OPTIONS: Final = (
     Option(
         "fetchOffset.numRetries",
         READ,
-        "",
-        "accepted for compatibility: requests are repeated for `kafka.default.api.timeout.ms` instead",
+        "3",
+        "how often a stream asks again when a log seems to end before the place where the query is, as it can after a "
+        "change of leaders, before that is data loss. (Requests that fail are repeated for "
+        "`kafka.default.api.timeout.ms`, and a batch read needs no more than that)",
     ),
     Option(
-        "fetchOffset.retryIntervalMs", READ, "", "accepted for compatibility: the pause is `kafka.retry.backoff.ms`"
+        "fetchOffset.retryIntervalMs",
+        READ,
+        "1000",
+        "the pause before each of these; the pause after a request that failed is `kafka.retry.backoff.ms`",
     ),
     Option(
         "partition.metadata.cache.ttl.ms",
@@ -215,6 +224,7 @@ class ReadOptions:
     group_id: str | None
     group_prefix: str
     metadata_ms: int
+    patience: Patience
     properties: Mapping[str, str]
     """Honoured Kafka properties under Java's names."""
     client: ClientSettings
@@ -246,8 +256,6 @@ def parse_read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
     end_option, end = read_end(options)
     limits = {name: read_count(options, name) for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger")}
     check_limits(limits["minOffsetsPerTrigger"], limits["maxOffsetsPerTrigger"], options)
-    read_count(options, "fetchOffset.numRetries", 0)
-    read_count(options, "fetchOffset.retryIntervalMs", 0)
     metadata_ms = read_count(options, "partition.metadata.cache.ttl.ms", -1)
     fail_on_data_loss = read_flag(options, "failOnDataLoss", True)
     return ReadOptions(
@@ -267,6 +275,7 @@ def parse_read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
         group_id=read_group(properties),
         group_prefix=options.get("groupidprefix", ""),
         metadata_ms=METADATA_MS if metadata_ms is None else metadata_ms,
+        patience=read_patience(options),
         properties=properties,
         client=under_kafka_names(lambda: ClientSettings.from_properties(properties)),
         reading=read_reading(options, properties, fail_on_data_loss),
@@ -360,6 +369,15 @@ def read_group(properties: Mapping[str, str]) -> str | None:
     if group is not None and not group.strip():
         raise OptionError("kafka.group.id", "is empty")
     return group
+
+
+def read_patience(options: Mapping[str, str]) -> Patience:
+    retries = read_count(options, "fetchOffset.numRetries", 0)
+    pause_ms = read_count(options, "fetchOffset.retryIntervalMs", 0)
+    return Patience(
+        retries=OFFSET_RETRIES if retries is None else retries,
+        pause_seconds=(OFFSET_RETRY_MS if pause_ms is None else pause_ms) / 1000,
+    )
 
 
 def read_reading(options: Mapping[str, str], properties: Mapping[str, str], fail_on_data_loss: bool) -> ReadSettings:

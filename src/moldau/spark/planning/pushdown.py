@@ -23,8 +23,9 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+from moldau.spark.planning.looking import FindOffsets
 from moldau.spark.planning.planner import Range
-from moldau.spark.planning.resolve import NO_MATCH, Look
+from moldau.spark.planning.resolve import NO_MATCH
 from moldau.types.ids import TopicPartition
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -146,7 +147,9 @@ def lowest(known: int | None, bound: int | None) -> int | None:
     return bound if known is None else known if bound is None else min(known, bound)
 
 
-def narrow(ranges: Mapping[TopicPartition, Range], narrowing: Narrowing, look: Look) -> dict[TopicPartition, Range]:
+def narrow(
+    ranges: Mapping[TopicPartition, Range], narrowing: Narrowing, look: FindOffsets
+) -> dict[TopicPartition, Range]:
     kept = {place: span for place, span in ranges.items() if narrowing.reads(place) and span.size > 0}
     first, last = narrowing.first_offset, narrowing.last_offset
     kept = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,11 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from moldau.spark.fetching.read_settings import FIRST_TIMESTAMP, LAST_TIMESTAMP
 from moldau.spark.fetching.task import ReadTask
 from moldau.spark.planning.catalog import Catalog, open_catalog
-from moldau.spark.planning.offsets import PartitionOffsets, Position
+from moldau.spark.planning.looking import Look, Looking
+from moldau.spark.planning.offsets import Position
 from moldau.spark.planning.planner import Range, cut, splits_of
 from moldau.spark.planning.pushdown import Narrowing, narrow, take_filters
-from moldau.spark.planning.resolve import Look, Lost, resolve
+from moldau.spark.planning.resolve import Lost, resolve
 from moldau.spark.planning.selecting import check_all_there, loss_handler, selected_partitions, selected_topics
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class BatchReader(DataSourceReader):
         topics = selected_topics(catalog, options.selection)
         check_all_there(catalog, topics, options.selection)
         places = selected_partitions(topics, options.selection)
-        look = looking(catalog, options.read_committed)
+        look = Looking(catalog, options.read_committed)
         lost = loss_handler(options.fail_on_data_loss)
         ranges = narrow(self._ranges(places, look, lost), self._narrowing, look)
         position = Position(
@@ -77,10 +78,3 @@ class FilteringBatchReader(BatchReader):
         )
         self._task = replace(self._task, settings=settings)
         return left
-
-
-def looking(catalog: Catalog, committed: bool) -> Look:
-    def look(wanted: Mapping[TopicPartition, int]) -> PartitionOffsets:
-        return catalog.offsets(wanted, committed=committed)
-
-    return look

@@ -1,7 +1,7 @@
 """From what is asked for (`earliest`, a time, an offset) to offsets, and from a checkpoint to what is there today.
 
-The rules ask the cluster through two functions that are passed in: `look`, which turns times and places into offsets,
-and `lost`, which is told of lost data and raises unless the user said to go on.
+The rules are passed `look`, which turns times and places into offsets, and `lost`, which is told of lost data and
+raises unless the user said to go on.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from moldau.spark.errors import ForeignCheckpoint
 from moldau.spark.option_table import OptionError
 from moldau.spark.planning.catalog import TopicView
+from moldau.spark.planning.looking import FindOffsets, Look
 from moldau.spark.planning.offsets import (
     EARLIEST,
     LATEST,
@@ -25,7 +26,6 @@ from moldau.spark.planning.offsets import (
 )
 from moldau.types.ids import TopicPartition
 
-Look: TypeAlias = Callable[[Mapping[TopicPartition, int]], PartitionOffsets]
 Lost: TypeAlias = Callable[[str], None]
 
 NO_MATCH: Final = -1
@@ -63,7 +63,9 @@ def check_complete(given: Collection[TopicPartition], partitions: Collection[Top
         raise OptionError(option, f"names {names(foreign)}, which this query does not read or which does not exist")
 
 
-def at_times(timestamps: Mapping[TopicPartition, int], option: str, look: Look, no_match: str) -> PartitionOffsets:
+def at_times(
+    timestamps: Mapping[TopicPartition, int], option: str, look: FindOffsets, no_match: str
+) -> PartitionOffsets:
     found = look(timestamps)
     without = [place for place, offset in found.items() if offset == NO_MATCH]
     if without and no_match == "error":
@@ -76,11 +78,12 @@ def at_times(timestamps: Mapping[TopicPartition, int], option: str, look: Look, 
 
 
 def at_offsets(offsets: Mapping[TopicPartition, int], option: str, look: Look, lost: Lost) -> PartitionOffsets:
+    """An offset behind the last stable one is there, if the log reaches it: the query waits for its transaction."""
     special = {place: offset for place, offset in offsets.items() if offset in SPECIAL}
     plain = [place for place in offsets if place not in special]
     settled = look(special) if special else {}
     first = look(dict.fromkeys(plain, EARLIEST)) if plain else {}
-    last = look(dict.fromkeys(plain, LATEST)) if plain else {}
+    last = look.log_ends(plain) if plain else {}
     for place in plain:
         offset = offsets[place]
         if place not in first or place not in last:
@@ -142,10 +145,3 @@ def carry_topic_on(
 def offsets_text(offsets: PartitionOffsets, most: int = 5) -> str:
     shown = ", ".join(f"{place.partition}: {offset}" for place, offset in sorted(offsets.items())[:most])
     return shown + (", …" if len(offsets) > most else "")
-
-
-def check_ends(begins: PartitionOffsets, ends: PartitionOffsets, lost: Lost) -> None:
-    """A log that ends before the place to read on was cut: by an unclean election, or the topic is another one."""
-    for place, end in sorted(ends.items()):
-        if end < begins.get(place, end):
-            lost(f"{place} ends at {end} now, before {begins[place]} where this query is")

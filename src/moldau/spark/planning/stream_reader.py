@@ -21,11 +21,13 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from moldau.spark.planning.catalog import Catalog, TopicView, open_catalog
+from moldau.spark.planning.ends import find_ends
 from moldau.spark.planning.lag import LagPublisher, lag_target
 from moldau.spark.planning.limits import cap, limit_rows, rows_between, waits_for_more
+from moldau.spark.planning.looking import Looking
 from moldau.spark.planning.offsets import EARLIEST, LATEST, PartitionOffsets, Position
 from moldau.spark.planning.planner import Range, cut, ranges_between, splits_of
-from moldau.spark.planning.resolve import carry_on, check_ends, resolve
+from moldau.spark.planning.resolve import carry_on, resolve
 from moldau.spark.planning.selecting import check_all_there, loss_handler, selected_partitions, selected_topics
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from moldau.spark.fetching.task import ReadTask
     from moldau.spark.planning.options import ReadOptions
+    from moldau.types.ids import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -45,16 +48,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         *,
         open_cluster: Callable[..., Catalog] = open_catalog,
         monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._options = options
         self._task = task
         self._open = open_cluster
         self._monotonic = monotonic
+        self._sleep = sleep
         self._catalog: Catalog | None = None
         self._lost = loss_handler(options.fail_on_data_loss)
         self._lag = None if options.group_id is None else LagPublisher(options.group_id, monotonic)
         self._topics: dict[str, TopicView] = {}
         self._topics_seen = float("-inf")
+        self._undecided: frozenset[TopicPartition] = frozenset()
         self._last_batch = float("-inf")
         self._available_now: PartitionOffsets | None = None
         self._latest: Position | None = None
@@ -71,7 +77,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_all_there(self._cluster(), topics, options.selection)
         places = selected_partitions(topics, options.selection)
         offsets = resolve(
-            options.start, options.start_option, places, self._look, self._lost, no_match=options.no_match
+            options.start, options.start_option, places, self._look(), self._lost, no_match=options.no_match
         )
         return self._position(offsets, is_initial=True).to_json()
 
@@ -88,12 +94,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._publish(position)
         if self._available_now is None and self._is_idle(position):
             return start
-        begins, ends = self._what_waits(position)
-        if self._is_put_off(rows_between(begins, ends), limit):
+        begins, ends, went_back = self._what_waits(position)
+        if self._is_put_off(rows_between(begins, ends), limit) and not went_back:
             return start
         if isinstance(limit, ReadMaxRows):
             ends = limit_rows(begins, ends, limit.max_rows)
-        if rows_between(begins, ends) == 0:
+        if rows_between(begins, ends) == 0 and not went_back:
             self._publish(position, insist=self._available_now is not None)
             return start
         self._last_batch = self._monotonic()
@@ -105,7 +111,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         places = selected_partitions(self._look_at_topics(), self._options.selection)
-        self._available_now = self._look(dict.fromkeys(places, LATEST))
+        self._available_now = self._look()(dict.fromkeys(places, LATEST))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         position = Position.from_json(end)
@@ -136,28 +142,35 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         if {place.topic for place in start.offsets} != set(self._topics):
             return False
-        ends = self._look(dict.fromkeys(start.offsets, LATEST))
-        if ends != start.offsets:
+        ends = self._look()(dict.fromkeys(start.offsets, LATEST))
+        waits_at = {place: start.offsets[place] for place in self._undecided if place in ends}
+        if ends | {place: max(ends[place], offset) for place, offset in waits_at.items()} != start.offsets:
             return False
         self._latest = self._position(ends)
         return True
 
-    def _what_waits(self, start: Position) -> tuple[PartitionOffsets, PartitionOffsets]:
-        """Begin and end of every partition that is there now."""
+    def _what_waits(self, start: Position) -> tuple[PartitionOffsets, PartitionOffsets, bool]:
+        """Begin and end of every partition that is there now, and whether some went back to the end of a cut log: Spark
+        has to record that, with or without rows, or records would be passed over when the log has grown again.
+        """
         options = self._options
         topics = self._look_at_topics()
         places = selected_partitions(topics, options.selection)
         begins = carry_on(start, topics, places, options.selection.reads, self._lost)
         fresh = [place for place, offset in begins.items() if offset == EARLIEST]
-        begins |= self._look(dict.fromkeys(fresh, EARLIEST))
-        ends = self._look(dict.fromkeys(begins, LATEST))
-        self._latest = self._position(ends)
-        check_ends(begins, ends, self._lost)
-        known = [place for place in begins if place in ends and begins[place] != EARLIEST]
-        begins = {place: begins[place] for place in known}
+        look = self._look()
+        begins |= look(dict.fromkeys(fresh, EARLIEST))
+        found = find_ends(begins, look, options.patience, self._sleep)
+        self._latest = self._position(found.reached)
+        self._undecided = found.undecided(begins)
+        for place, end in sorted(found.cut.items()):
+            self._lost(f"the log of {place} was cut: it ends at {end}, before {begins[place]} where this query is")
+        begins |= found.cut
+        begins = {place: begin for place, begin in begins.items() if place in found.reached and begin != EARLIEST}
+        ends = {place: max(begin, found.reached[place]) for place, begin in begins.items()}
         if self._available_now is not None:
-            return begins, cap(begins, {place: ends[place] for place in known}, self._available_now)
-        return begins, {place: ends[place] for place in known}
+            ends = cap(begins, ends, self._available_now)
+        return begins, ends, bool(found.cut)
 
     def _is_put_off(self, waiting: int, limit: ReadLimit) -> bool:
         if isinstance(limit, ReadAllAvailable) or self._available_now is not None:
@@ -186,8 +199,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._topics_seen = self._monotonic()
         return self._topics
 
-    def _look(self, wanted: Any) -> PartitionOffsets:
-        return self._cluster().offsets(wanted, committed=self._options.read_committed)
+    def _look(self) -> Looking:
+        return Looking(self._cluster(), self._options.read_committed)
 
     def _position(self, offsets: PartitionOffsets, **more: Any) -> Position:
         options = self._options
