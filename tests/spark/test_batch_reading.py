@@ -143,6 +143,33 @@ def test_filters_are_pushed_down(filled: Reads) -> None:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
+def test_filters_on_time_find_what_is_older_than_1970(
+    spark: SparkSession, address: str, admin: AdminClient, topic: str
+) -> None:
+    reads = Reads(spark, address)
+    create_topic(admin, topic, 1, {"retention.ms": -1})
+    times_ms = (-250_000_000_000, -1, 0, 5000, FIRST_MS, -1)
+    rows = ", ".join(f"({number}, {time})" for number, time in enumerate(times_ms))
+    frame = spark.sql(f"SELECT string(n) AS value, timestamp_millis(t) AS timestamp FROM VALUES {rows} AS (n, t)")
+    frame.coalesce(1).write.format("moldau").mode("append").options(**reads.options({"topic": topic})).save()
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        for since, count in (("1960-01-01", 6), ("1969-12-31 23:59:59.999", 5), ("1970-01-01", 3), ("1970-01-02", 1)):
+            found = {
+                pushdown: sorted(
+                    bytes(row.value)
+                    for row in reads.batch(subscribe=topic, pushdown=pushdown)
+                    .where(f"timestamp >= timestamp'{since}'")
+                    .collect()
+                )
+                for pushdown in ("false", "true")
+            }
+            assert found["true"] == found["false"], since
+            assert len(found["true"]) == count, since
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
 def test_aborted_and_undecided_records(spark: SparkSession, address: str, admin: AdminClient, topic: str) -> None:
     reads = Reads(spark, address)
     create_topic(admin, topic)

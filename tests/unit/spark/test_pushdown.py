@@ -24,7 +24,7 @@ from moldau.types.ids import TopicPartition
 from tests.fakes.spark_catalog import FakeLog
 
 A, B = TopicPartition("t", 0), TopicPartition("u", 1)
-LOGS = {A: FakeLog(0, 4, [1000, 3000, 2000, 4000]), B: FakeLog(5, 7, [10, 20])}
+LOGS = {A: FakeLog(0, 4, [1000, 3000, 2000, 4000]), B: FakeLog(5, 7, [-1, 20])}
 ALL = {A: Range(0, 4), B: Range(5, 7)}
 
 
@@ -58,6 +58,11 @@ def test_time_moves_the_start_and_is_left_to_spark() -> None:
     narrowing, left = take_filters([since, LessThan(("timestamp",), datetime(1970, 1, 1, 0, 0, 3, tzinfo=UTC))])
     assert len(left) == 2
     assert (narrowing.first_micros, narrowing.last_micros) == (2_000_001, 2_999_999)
+
+
+def test_a_time_before_1970_moves_no_start() -> None:
+    for year in (1960, 1970):
+        assert narrowed(GreaterThanOrEqual(("timestamp",), datetime(year, 1, 1, tzinfo=UTC))) == {A: (0, 4), B: (5, 7)}
 
 
 def test_other_filters_are_left_alone() -> None:

@@ -161,7 +161,10 @@ def narrow(
     }
     if narrowing.first_micros is None or not kept:
         return kept
-    first_ms = max(0, -(-narrowing.first_micros // ONE_MILLISECOND))
+    first_ms = -(-narrowing.first_micros // ONE_MILLISECOND)
+    if first_ms <= 0:
+        # A cluster cannot be asked for times before 1970, and takes records without a time (-1) for older than any.
+        return kept
     found = look(dict.fromkeys(kept, first_ms))
     return {
         place: Range(span.end if found[place] == NO_MATCH else max(span.start, found[place]), span.end)
