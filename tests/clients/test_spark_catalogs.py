@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer
@@ -14,7 +14,8 @@ from moldau.spark.planning.catalog import Catalog, WireCatalog
 from moldau.spark.planning.librdkafka_catalog import LibrdkafkaCatalog
 from moldau.spark.planning.offsets import EARLIEST, LATEST
 from moldau.types.ids import TopicPartition
-from tests.support.admin import create_topic, delete_records, delete_topic
+from tests.support.admin import admin_client, create_topic, delete_records, delete_topic
+from tests.support.process import BrokerProcess
 
 FIRST_MS = 1_700_000_000_000
 CATALOGS = ("small client", "librdkafka")
@@ -72,6 +73,27 @@ def test_offsets_are_published_without_joining(catalog: Catalog, admin: AdminCli
     assert found == {0: 0, 1: 5}
     (described,) = admin.describe_consumer_groups([f"{topic}-group"]).values()
     assert described.result(30).members == []
+
+
+@pytest.mark.parametrize("kind", CATALOGS)
+def test_a_cluster_that_goes_away(kind: str, own_broker: Callable[..., BrokerProcess], topic: str) -> None:
+    broker = own_broker()
+    create_topic(admin_client(broker.address), topic)
+    catalog = made(kind, {"bootstrap.servers": broker.address, "default.api.timeout.ms": "1000"})
+    place = TopicPartition(topic, 0)
+    try:
+        assert catalog.topics(frozenset({topic}))
+        assert catalog.offsets({place: LATEST}, committed=True) == {place: 0}
+        broker.kill()
+        for ask in (
+            lambda: catalog.offsets({place: LATEST}, committed=True),
+            lambda: catalog.topics(frozenset({topic})),
+            lambda: catalog.topics(None),
+        ):
+            with pytest.raises(ClusterUnavailable, match=rf"no answer .*\({broker.address}\).*start the query again"):
+                ask()
+    finally:
+        catalog.close()
 
 
 @pytest.mark.parametrize("kind", CATALOGS)

@@ -228,4 +228,4 @@ def test_bad_options_are_told_where_the_read_is_described(filled: Reads) -> None
 def test_a_broker_that_is_away_is_told_in_seconds(spark: SparkSession) -> None:
     nobody = Reads(spark, "127.0.0.1:9")
     problem = failure(nobody.batch(subscribe="t", **{"kafka.default.api.timeout.ms": "2000"}))
-    assert "no broker of kafka.bootstrap.servers (127.0.0.1:9) answers" in problem
+    assert "no answer from the cluster of kafka.bootstrap.servers (127.0.0.1:9)" in problem

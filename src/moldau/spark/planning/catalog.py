@@ -6,9 +6,9 @@ librdkafka can take the place of the small client where only it knows how to log
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
 from moldau.client.cluster import Cluster, CoordinatorKind, check
@@ -30,6 +30,8 @@ from moldau.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+
+T = TypeVar("T")
 
 FIRST_CONTACT_SECONDS: Final = 10.0
 """How long a query waits at its start for a broker that is not there."""
@@ -75,6 +77,15 @@ def open_catalog(settings: ClientSettings, properties: Mapping[str, str]) -> Cat
     return WireCatalog(settings)
 
 
+def unavailable_text(settings: ClientSettings, seconds: float, problem: str) -> str:
+    servers = ", ".join(str(address) for address in settings.bootstrap)
+    return (
+        f"no answer from the cluster of kafka.bootstrap.servers ({servers}), tried for {seconds:g} s: {problem}. "
+        "Check that the cluster runs and that the driver can reach it, then start the query again: a stream goes on "
+        "from its checkpoint. kafka.default.api.timeout.ms says how long a running query waits"
+    )
+
+
 class WireCatalog:
     """Over the small client."""
 
@@ -95,7 +106,7 @@ class WireCatalog:
         if not wanted:
             return {}
         found: dict[TopicPartition, int] = {}
-        return self._cluster.retrying(lambda: self._ask_leaders(wanted, found, committed))
+        return self._asking(lambda: self._ask_leaders(wanted, found, committed))
 
     def publish(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         self._cluster.retrying(lambda: self._commit(group, offsets), PUBLISH_SECONDS)
@@ -103,18 +114,21 @@ class WireCatalog:
     def close(self) -> None:
         self._cluster.close()
 
+    def _asking(self, action: Callable[[], T], seconds: float | None = None) -> T:
+        settings = self._cluster.settings
+        limit = settings.total_seconds if seconds is None else seconds
+        try:
+            return self._cluster.retrying(action, limit)
+        except ConnectionLost as error:
+            raise ClusterUnavailable(unavailable_text(settings, limit, str(error))) from error
+        except AuthenticationFailed as error:
+            raise ClusterUnavailable(str(error)) from error
+
     # -- metadata ------------------------------------------------------------------------------------------------
 
     def _first_contact(self, names: frozenset[str] | None) -> MetadataResponse:
-        settings = self._cluster.settings
-        seconds = min(settings.total_seconds, FIRST_CONTACT_SECONDS)
-        try:
-            answer = self._cluster.retrying(lambda: self._metadata_once(names), seconds)
-        except ConnectionLost as error:
-            servers = ", ".join(str(address) for address in settings.bootstrap)
-            raise ClusterUnavailable(f"no broker of kafka.bootstrap.servers ({servers}) answers: {error}") from error
-        except AuthenticationFailed as error:
-            raise ClusterUnavailable(str(error)) from error
+        seconds = min(self._cluster.settings.total_seconds, FIRST_CONTACT_SECONDS)
+        answer = self._asking(lambda: self._metadata_once(names), seconds)
         self._reached = True
         return self._wait_for_new_topics(names, answer)
 
@@ -130,12 +144,12 @@ class WireCatalog:
         if not any(topic.error_code for topic in answer.topics):
             return answer
         try:
-            return self._cluster.retrying(complete, NEW_TOPIC_SECONDS)
+            return self._asking(complete, NEW_TOPIC_SECONDS)
         except KafkaError:
             return answer
 
     def _metadata(self, names: frozenset[str] | None) -> MetadataResponse:
-        return self._cluster.retrying(lambda: self._metadata_once(names))
+        return self._asking(lambda: self._metadata_once(names))
 
     def _metadata_once(self, names: frozenset[str] | None) -> MetadataResponse:
         answer = self._cluster.metadata(None if names is None else sorted(names))

@@ -17,11 +17,13 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from moldau.client.librdkafka import translate
 from moldau.client.settings import ClientSettings
 from moldau.spark.errors import ClusterUnavailable, SourceError
-from moldau.spark.planning.catalog import FIRST_CONTACT_SECONDS, GONE, PUBLISH_SECONDS, TopicView
+from moldau.spark.planning.catalog import FIRST_CONTACT_SECONDS, GONE, PUBLISH_SECONDS, TopicView, unavailable_text
 from moldau.spark.planning.offsets import EARLIEST, LATEST
 from moldau.types.ids import ZERO_TOPIC_ID, TopicPartition
 
 UNKNOWN: Final = (*GONE, RdError._UNKNOWN_PARTITION, RdError._UNKNOWN_TOPIC)
+AWAY: Final = (RdError._TIMED_OUT, RdError._TRANSPORT, RdError._ALL_BROKERS_DOWN, RdError._RESOLVE, RdError._NOENT)
+"""The last one says that nobody told who leads."""
 CONSUMER_ONLY: Final = frozenset(
     {"group.id", "isolation.level", "max.partition.fetch.bytes", "fetch.max.wait.ms", "check.crcs"}
 )
@@ -31,7 +33,7 @@ class LibrdkafkaCatalog:
     def __init__(self, settings: ClientSettings, properties: Mapping[str, str]) -> None:
         self._config: dict[str, Any] = {}
         self._config |= translate({name: value for name, value in properties.items() if name not in CONSUMER_ONLY})
-        self._servers = ", ".join(str(address) for address in settings.bootstrap)
+        self._settings = settings
         self._seconds = settings.total_seconds
         self._first_seconds = min(settings.total_seconds, FIRST_CONTACT_SECONDS)
         self._admin = AdminClient(self._config)
@@ -40,9 +42,7 @@ class LibrdkafkaCatalog:
         try:
             listed = self._admin.list_topics(timeout=self._first_seconds).topics
         except KafkaException as error:
-            raise ClusterUnavailable(
-                f"no broker of kafka.bootstrap.servers ({self._servers}) answers: {error}"
-            ) from None
+            raise ClusterUnavailable(unavailable_text(self._settings, self._first_seconds, str(error))) from None
         wanted = [name for name in sorted(listed) if names is None or name in names]
         if not wanted:
             return {}
@@ -53,7 +53,7 @@ class LibrdkafkaCatalog:
                 views[name] = view_of(future.result())
             except KafkaException as error:
                 if error.args[0].code() not in UNKNOWN:
-                    raise SourceError(f"topic {name}: {error}") from error
+                    raise self._failed(f"topic {name}", error) from error
         return views
 
     def offsets(self, wanted: Mapping[TopicPartition, int], *, committed: bool) -> dict[TopicPartition, int]:
@@ -69,7 +69,7 @@ class LibrdkafkaCatalog:
                 found[TopicPartition(place.topic, place.partition)] = future.result().offset
             except KafkaException as error:
                 if error.args[0].code() not in UNKNOWN:
-                    raise SourceError(f"offsets of {place.topic}-{place.partition}: {error}") from error
+                    raise self._failed(f"offsets of {place.topic}-{place.partition}", error) from error
         return found
 
     def publish(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -86,6 +86,11 @@ class LibrdkafkaCatalog:
 
     def close(self) -> None:
         """librdkafka closes its connections when the last reference is gone."""
+
+    def _failed(self, what: str, error: KafkaException) -> SourceError:
+        if error.args[0].code() in AWAY:
+            return ClusterUnavailable(unavailable_text(self._settings, self._seconds, f"{what}: {error}"))
+        return SourceError(f"{what}: {error}")
 
 
 def spec_of(time: int) -> Any:
