@@ -16,6 +16,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from moldau.client.errors import ClientError
@@ -70,6 +71,17 @@ def lag_target(servers: str, security: str, prefix: str) -> dict[str, str]:
     return target if security.upper() == PLAINTEXT else target | {"security": security}
 
 
+@lru_cache(maxsize=1024)
+def say_that_a_login_is_missing(query: str, security: str) -> None:
+    """Once for each query, not after each batch."""
+    log.warning(
+        "consumed offsets of query %r are not published: its cluster wants %s, and recorded offsets carry no login. "
+        "Set kafka.group.id on the query, or give session(lag={…}) the cluster's properties",
+        query,
+        security,
+    )
+
+
 def publish_progress(query: str, end_offset: str, properties: Mapping[str, str] | None = None) -> str | None:
     """For a listener: publishes the end of a finished batch under the query's name; returns the group, if any.
 
@@ -81,7 +93,10 @@ def publish_progress(query: str, end_offset: str, properties: Mapping[str, str] 
     except (ValueError, ForeignCheckpoint):
         return None
     target = position.lag_target
-    if target is None or ("security" in target and properties is None):
+    if target is None:
+        return None
+    if "security" in target and properties is None:
+        say_that_a_login_is_missing(query, target["security"])
         return None
     wanted = {"bootstrap.servers": target["servers"], **(properties or {})}
     group = f"{target['prefix']}-{query}" if target["prefix"] else query
