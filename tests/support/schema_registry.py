@@ -1,7 +1,11 @@
-"""A schema registry in memory, over HTTP, with the four requests that readers and writers make."""
+"""A schema registry in memory, over HTTP, with the four requests that readers and writers make.
+
+It lets in who gives `user_info`, if it has one, and answers every request with `failure` while that is set.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,15 +20,24 @@ class SchemaRegistry:
         self.subjects: dict[str, list[int]] = {}
         self.user_info = user_info
         self.requests: list[str] = []
+        self.failure: int | None = None
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self.answer(*registry.get(self.path))
+                self.answer(*(self.refusal() or registry.get(self.path)))
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                self.answer(*registry.post(self.path, body))
+                self.answer(*(self.refusal() or registry.post(self.path, body)))
+
+            def refusal(self) -> tuple[int, dict[str, Any]] | None:
+                if registry.failure is not None:
+                    return registry.failure, {"message": "out of order"}
+                expected = f"Basic {base64.b64encode(registry.user_info.encode()).decode()}"
+                if registry.user_info and self.headers.get("Authorization") != expected:
+                    return 401, {"error_code": 401, "message": "Unauthorized"}
+                return None
 
             def answer(self, status: int, body: dict[str, Any]) -> None:
                 registry.requests.append(f"{self.command} {self.path} {self.headers.get('Authorization', '')}".strip())

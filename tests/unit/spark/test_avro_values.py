@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
+from collections.abc import Iterator
 from decimal import Decimal
 from struct import pack
 from typing import Any
@@ -12,14 +13,15 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructType
 
 from moldau.spark.option_table import OptionError
+from moldau.spark.values.avro_values import REFUSED_SECONDS, AvroDecoder
 from moldau.spark.values.decoding import BatchDecoder, MalformedRecord
 from moldau.spark.values.encoding import EncodingFailed, encode_batch
 from moldau.spark.values.plan import ValuePlan, read_plan, write_plan
 from moldau.spark.values.raw_types import arrow_type
-from moldau.spark.values.registry import RegistryError
+from moldau.spark.values.registry import RegistryError, SchemaRefused
 from tests.support.schema_registry import SchemaRegistry
 
 EVENT = {
@@ -122,8 +124,90 @@ def test_the_registry_knows_the_writers_schema() -> None:
         assert "too few for a schema id" in rows[3]["_error"]
         decoded(plan, *values)
         assert sum("/schemas/ids/" in request for request in registry.requests) == 2, "an id is asked for once"
-        with pytest.raises(RegistryError, match="404 Schema not found"):
-            decoded(plan, pack(">bi", 0, 99))
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    with SchemaRegistry() as running:
+        running.add("users-value", '"long"')
+        yield running
+
+
+def registered(schema_id: int) -> bytes:
+    return pack(">bi", 0, schema_id) + written("long", 5)
+
+
+def asked_for_ids(registry: SchemaRegistry) -> list[str]:
+    return [request.split("/")[-1] for request in registry.requests if "/schemas/ids/" in request]
+
+
+def test_an_id_without_a_usable_schema_follows_the_mode(registry: SchemaRegistry) -> None:
+    unusable = [
+        (99, "404 Schema not found"),
+        (registry.add("p-value", "syntax", schemaType="PROTOBUF"), "is PROTOBUF, not AVRO"),
+        (registry.add("r-value", '"long"', references=[{"name": "x"}]), "refers to other schemas"),
+        (registry.add("n-value", "not a schema <<"), "cannot be read: this is not the JSON of an Avro schema"),
+        (
+            registry.add("u-value", '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "B"}]}'),
+            "cannot be",
+        ),
+        (-1, "-1 is no id of a schema"),
+    ]
+    options = {"value.format": "avro", "schema.registry.url": registry.url, "subscribe": "users"}
+    values = [registered(1), *(registered(schema_id) for schema_id, _ in unusable), registered(1)]
+    rows = decoded(read_plan(options), *values)
+    assert [row["value"] for row in rows] == [5, *[None] * len(unusable), 5]
+    for row, value, (_, problem) in zip(rows[1:-1], values[1:-1], unusable, strict=True):
+        assert row["_corrupt_value"] == value
+        assert problem in row["_error"]
+    assert decoded(read_plan(options | {"mode": "DROPMALFORMED"}), *values) == [{"value": 5}] * 2
+    for value, (_, problem) in zip(values[1:-1], unusable, strict=True):
+        with pytest.raises(
+            MalformedRecord, match=f"shop-0, offset 1: the value b.* does not decode as avro: .*{problem}"
+        ):
+            decoded(read_plan(options | {"mode": "FAILFAST"}), values[0], value)
+
+
+def test_an_id_that_was_not_found_is_asked_for_again_after_a_while(registry: SchemaRegistry) -> None:
+    plan = read_plan({"value.format": "avro", "schema.registry.url": registry.url, "subscribe": "users"})
+    now = 100.0
+    decoder = AvroDecoder('"long"', LongType(), plan.registry, lambda: now)
+    column = pa.array([registered(2), registered(1), registered(2), registered(3)], pa.binary())
+    for _ in range(2):
+        found, errors = decoder.decode(column)
+        assert (found.to_pylist(), sorted(errors)) == ([None, 5, None, None], [0, 2, 3])
+    assert asked_for_ids(registry) == ["2", "1", "3"], "once, not once per record"
+    registry.add("users-value", '["null", "long"]')
+    registry.add("users-value", '"int"')
+    now += REFUSED_SECONDS
+    found, errors = decoder.decode(pa.array([registered(3)], pa.binary()))
+    assert (found.to_pylist(), errors) == ([5], {})
+    assert asked_for_ids(registry) == ["2", "1", "3", "3"]
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
+@pytest.mark.parametrize(
+    ("status", "problem"), [(500, "500 out of"), (503, "503 out of"), (404, "404 out of"), (401, "401")]
+)
+def test_no_record_is_bad_because_the_registry_is_away(
+    registry: SchemaRegistry, mode: str, status: int, problem: str
+) -> None:
+    plan = read_plan({"value.format": "avro", "schema.registry.url": registry.url, "subscribe": "users", "mode": mode})
+    if status == 401:
+        registry.user_info = "me:secret"
+    else:
+        registry.failure = status
+    with pytest.raises(RegistryError, match=problem) as caught:
+        decoded(plan, registered(1))
+    assert not isinstance(caught.value, SchemaRefused)
+
+
+def test_no_record_is_bad_because_nobody_answers() -> None:
+    with SchemaRegistry() as gone:
+        gone.add("users-value", '"long"')
+        plan = read_plan({"value.format": "avro", "schema.registry.url": gone.url, "subscribe": "users"})
+    with pytest.raises(RegistryError, match="refused"):
+        decoded(plan, registered(1))
 
 
 def test_registries_that_do_not_help() -> None:

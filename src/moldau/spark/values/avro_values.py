@@ -2,11 +2,16 @@
 
 bare         one value, written with the schema that was given
 registered   0x00, int32 id of the writer's schema in the registry, one value; read as the schema that was given
+
+A record with an id that gives no schema is a bad record. A registry that cannot be asked says nothing about the
+record, so that ends the read.
 """
 
 from __future__ import annotations
 
 import io
+import time
+from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final
 
@@ -14,25 +19,33 @@ import fastavro
 import pyarrow as pa
 from pyspark.sql.types import DataType
 
-from moldau.spark.errors import SourceError
 from moldau.spark.values.avro_types import Schema, parse_avro, without_conversions
 from moldau.spark.values.json_values import Errors
 from moldau.spark.values.raw_types import arrow_type
-from moldau.spark.values.registry import Registry
+from moldau.spark.values.registry import Registry, RegistryError, SchemaRefused
 
 PREFIX: Final = Struct(">bi")
 MAGIC: Final = 0
+REFUSED_SECONDS: Final = 10.0
+"""An id without a schema is asked for again after this: it may have been registered meanwhile."""
+MOST_REFUSED: Final = 10_000
+"""Bytes that were never Avro name more and more ids."""
 
 
 class AvroDecoder:
-    def __init__(self, schema: str, kind: DataType, registry: Registry | None) -> None:
+    def __init__(
+        self, schema: str, kind: DataType, registry: Registry | None, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._kind = kind
         self._text = schema
         parsed = parse_avro(schema)
         self._reader = fastavro.parse_schema(without_conversions(parsed))
         self._stored = stored_type(parsed, {})
         self._registry = registry
+        self._monotonic = monotonic
         self._writers: dict[int, Schema] = {}
+        self._refused: dict[int, tuple[float, str]] = {}
+        """Until when, and why."""
 
     def decode(self, column: pa.Array) -> tuple[pa.Array, Errors]:
         rows: list[Any] = []
@@ -40,7 +53,10 @@ class AvroDecoder:
         for row, data in enumerate(column.to_pylist()):
             try:
                 rows.append(None if data is None else self._read(data))
-            except SourceError:
+            except SchemaRefused as error:
+                errors[row] = str(error)
+                rows.append(None)
+            except RegistryError:
                 raise
             except Exception as error:  # damaged bytes make fastavro fail in many ways
                 errors[row] = f"{type(error).__name__}: {error}"
@@ -58,6 +74,8 @@ class AvroDecoder:
             magic, schema_id = PREFIX.unpack_from(data)
             if magic != MAGIC:
                 raise ValueError(f"it begins with {magic}, not with the zero byte of a registered schema")
+            if schema_id < 0:
+                raise ValueError(f"{schema_id} is no id of a schema")
             writer, start = self._writer(schema_id), PREFIX.size
         stream = io.BytesIO(data)
         stream.seek(start)
@@ -69,13 +87,27 @@ class AvroDecoder:
     def _writer(self, schema_id: int) -> Schema:
         known = self._writers.get(schema_id)
         if known is None:
-            assert self._registry is not None
-            text = self._registry.schema_of(schema_id)
-            known = self._reader
-            if text != self._text:
-                known = fastavro.parse_schema(without_conversions(parse_avro(text)))
-            self._writers[schema_id] = known
+            until, reason = self._refused.get(schema_id, (float("-inf"), ""))
+            if self._monotonic() < until:
+                raise SchemaRefused(reason)
+            try:
+                known = self._writers[schema_id] = self._asked(schema_id)
+            except SchemaRefused as error:
+                if len(self._refused) >= MOST_REFUSED:
+                    self._refused.clear()
+                self._refused[schema_id] = self._monotonic() + REFUSED_SECONDS, str(error)
+                raise
         return known
+
+    def _asked(self, schema_id: int) -> Schema:
+        assert self._registry is not None
+        text = self._registry.schema_of(schema_id)
+        if text == self._text:
+            return self._reader
+        try:
+            return fastavro.parse_schema(without_conversions(parse_avro(text)))
+        except Exception as error:  # what is no Avro makes fastavro fail in many ways
+            raise SchemaRefused(f"schema {schema_id} cannot be read: {error}") from error
 
     def _built(self, rows: list[Any]) -> pa.Array:
         return pa.array(rows, self._stored).cast(arrow_type(self._kind))

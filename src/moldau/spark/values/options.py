@@ -41,7 +41,9 @@ VALUE_OPTIONS: Final = (
         READ,
         "PERMISSIVE",
         "what happens to a record that does not decode: `PERMISSIVE` gives null, the bytes in `_corrupt_value` or "
-        "`_corrupt_key`, and the reason in `_error`; `DROPMALFORMED` leaves the row out; `FAILFAST` fails the query",
+        "`_corrupt_key`, and the reason in `_error`; `DROPMALFORMED` leaves the row out; `FAILFAST` fails the query. "
+        "An id for which the registry has no Avro schema is a fault of the record; a registry that is away, refuses "
+        "the login or answers with an error of its own fails the query in every mode",
     ),
     Option(
         "schema.registry.url",

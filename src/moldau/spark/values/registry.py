@@ -6,6 +6,8 @@
     POST /subjects/{subject}/versions           {"schema": "…"} -> {"id": 7}, adds it if need be
 
 Schemas of an id never change, so they are kept for the life of the process. Several addresses are tried in turn.
+What it does not know it answers with 404 and {"error_code": 40403, "message": "…"}. A code of five digits is its own;
+a 404 without one comes from a wrong address, or from a proxy whose registry is away.
 """
 
 from __future__ import annotations
@@ -14,10 +16,13 @@ import base64
 import json
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from moldau.spark.errors import SourceError
+
+if TYPE_CHECKING:
+    from urllib.error import HTTPError
 
 SECONDS: Final = 10.0
 CONTENT: Final = "application/vnd.schemaregistry.v1+json"
@@ -25,6 +30,10 @@ CONTENT: Final = "application/vnd.schemaregistry.v1+json"
 
 class RegistryError(SourceError):
     """The registry cannot be asked, or does not know."""
+
+
+class SchemaRefused(RegistryError):
+    """The registry was asked, and there is no schema that could be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +62,7 @@ class Registry:
             try:
                 return self._ask(url.rstrip("/") + path, body)
             except HTTPError as error:
-                raise RegistryError(f"schema registry {url}{path}: {error.code} {reason(error)}") from None
+                raise refusal(f"schema registry {url}{path}", error) from None
             except (OSError, ValueError) as error:
                 problem = f"schema registry {url}{path}: {error}"
         raise RegistryError(problem)
@@ -93,16 +102,24 @@ def schema_id_of(registry: Registry, subject: str, schema: str, register: bool) 
 def avro_text(answer: dict[str, Any], what: str) -> str:
     kind = answer.get("schemaType", "AVRO")
     if kind != "AVRO":
-        raise RegistryError(f"{what} is {kind}, not AVRO")
+        raise SchemaRefused(f"{what} is {kind}, not AVRO")
     if answer.get("references"):
-        raise RegistryError(f"{what} refers to other schemas, which is not supported")
+        raise SchemaRefused(f"{what} refers to other schemas, which is not supported")
     if not isinstance(answer.get("schema"), str):
         raise RegistryError(f"the schema registry gave no schema for {what}")
     return str(answer["schema"])
 
 
-def reason(error: Any) -> str:
+def refusal(request: str, error: HTTPError) -> RegistryError:
+    body = json_object(error)
+    problem = f"{request}: {error.code} {body.get('message', error.reason)}"
+    own_code = str(body.get("error_code", ""))
+    return SchemaRefused(problem) if own_code.startswith("404") and len(own_code) > 3 else RegistryError(problem)
+
+
+def json_object(error: HTTPError) -> dict[str, Any]:
     try:
-        return str(json.loads(error.read()).get("message", error.reason))
-    except (ValueError, OSError, AttributeError):
-        return str(error.reason)
+        found = json.loads(error.read())
+    except (ValueError, OSError):
+        return {}
+    return found if isinstance(found, dict) else {}
