@@ -175,6 +175,12 @@ class TestBatch:
         found = {message.key(): json.loads(message.value()) for message in written(address, target, 3)}
         assert found == {str(n).encode(): {"id": n, "name": f"n{n}"} for n in range(3)}
 
+    def test_typed_columns_are_found_whatever_their_case(self, spark: SparkSession, address: str, target: str) -> None:
+        frame = spark.range(3).selectExpr("id AS KEY", "struct(id) AS Value")
+        save(frame, address, topic=target, **{"value.format": "json", "key.format": "string"})
+        found = {message.key(): json.loads(message.value()) for message in written(address, target, 3)}
+        assert found == {str(n).encode(): {"id": n} for n in range(3)}
+
 
 def split(columns: str) -> list[str]:
     """At commas that stand between columns."""

@@ -56,10 +56,11 @@ class EncodingFailed(SourceError):
 
 
 def encode_batch(batch: pa.RecordBatch, plan: ValuePlan) -> pa.RecordBatch:
-    """The same batch with bytes for the key and the value where the plan types them."""
+    """The same batch with bytes for the key and the value where the plan types them; column names are in any case."""
+    places = {name.lower(): place for place, name in enumerate(batch.schema.names)}
     for side in plan.sides:
-        place = batch.schema.get_field_index(side.name)
-        if place >= 0:
+        place = places.get(side.name)
+        if place is not None:
             column = encoded(batch.column(place), side, plan)
             batch = batch.set_column(place, pa.field(side.name, pa.binary()), column)
     return batch

@@ -68,7 +68,7 @@ def check_schema(schema: StructType, topic: str | None, typed: Collection[str] =
         if known in positions:
             raise RowRefused(f"there are two columns {known!r}")
         kind = schema.fields[position].dataType
-        if name not in typed and not type_fits(known, kind):
+        if known not in typed and not type_fits(known, kind):
             raise RowRefused(f"column {name!r} is {kind.simpleString()}; it has to be {WANTED_TYPES[known]}")
         positions[known] = position
     if VALUE not in positions:
