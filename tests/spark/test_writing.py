@@ -169,6 +169,14 @@ class TestBatch:
         ):
             assert problem in failure(lambda c=columns: save(spark.range(1).selectExpr(*split(c)), address))
 
+    @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+    def test_a_time_that_the_topic_refuses(self, spark: SparkSession, address: str, target: str, delivery: str) -> None:
+        frame = spark.sql("SELECT 'x' AS value, timestamp'9999-12-31 00:00:00' AS timestamp")
+        problem = failure(lambda: save(frame, address, topic=target, delivery=delivery))
+        assert f"RowRefused: column 'timestamp': {target}-" in problem
+        assert "message.timestamp.after.max.ms" in problem
+        assert read_committed(address, target) == Counter()
+
     def test_typed_values(self, spark: SparkSession, address: str, target: str) -> None:
         frame = spark.range(3).selectExpr("id AS key", "struct(id, concat('n', id) AS name) AS value")
         save(frame, address, topic=target, **{"value.format": "json", "key.format": "string"})

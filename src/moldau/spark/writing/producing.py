@@ -235,6 +235,12 @@ class Producer:
                 return RowRefused(
                     f"{error}: a row, or a batch of kafka.batch.size, is larger than the topic's max.message.bytes"
                 )
+            if error.code == ErrorCode.INVALID_TIMESTAMP:
+                return RowRefused(
+                    f"column 'timestamp': {error}; the topic's message.timestamp.before.max.ms and "
+                    "message.timestamp.after.max.ms say how far from the broker's clock a row's time may be (a row "
+                    "without one has the time of writing)"
+                )
             if self._transactions is not None:
                 return self._transactions.refused(error)
         return SinkError(f"{error}; {len(self._ready)} batches are not acknowledged")
