@@ -119,6 +119,10 @@ def test_options_that_make_no_sense(spark: SparkSession, address: str) -> None:
         ({"value.format": "jsn"}, "'value.format': 'jsn' is none of .*did you mean 'json'"),
         ({"value.format": "json"}, r"'value\.schema': is missing"),
         ({"value.formt": "json"}, r"did you mean 'value\.format'"),
+        ({"mode": "FAILFAST"}, "'mode': has no meaning while"),
+        ({"flatten": "true", "value.format": "string"}, "'flatten': has no meaning"),
+        ({"value.subject": "s"}, r"'value\.subject': has no meaning"),
+        ({"schema.registry.url": "http://localhost:1"}, r"'schema\.registry\.url': has no meaning"),
     ):
         with pytest.raises(PySparkException, match=problem):
             reads.batch(subscribe="any", **options).collect()

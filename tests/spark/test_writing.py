@@ -153,6 +153,9 @@ class TestBatch:
             ("id AS value", {"topic": "t"}, "column 'value' is bigint; it has to be binary or string"),
             ("'x' AS value", {}, "a topic is needed: the option 'topic', or a column 'topic'"),
             ("'x' AS value", {"topic": "t", "delivry": "x"}, "did you mean 'delivery'?"),
+            ("'x' AS value", {"topic": "t", "value.schema": "not a schema <<"}, "'value.schema': has no meaning when"),
+            ("'x' AS value", {"topic": "t", "key.format": "json"}, "'key.format': has no meaning: there is no column"),
+            ("'x' AS value", {"topic": "t", "sinkId": "s"}, "'sinkId': has no meaning with delivery=at-least-once"),
         ):
             frame = spark.range(1).selectExpr(column)
             assert problem in failure(lambda frame=frame, options=options: save(frame, address, **options))
@@ -176,6 +179,18 @@ class TestBatch:
         assert f"RowRefused: column 'timestamp': {target}-" in problem
         assert "message.timestamp.after.max.ms" in problem
         assert read_committed(address, target) == Counter()
+
+    def test_headers_need_no_option(self, spark: SparkSession, address: str, target: str) -> None:
+        for number, option in enumerate(({}, {"includeHeaders": "true"}, {"includeHeaders": "false"})):
+            frame = spark.sql(
+                f"SELECT '{number}' AS value, array(struct('h' AS key, X'{number:02d}' AS value)) AS headers"
+            )
+            save(frame, address, topic=target, **option)
+        found = {message.value(): message.headers() for message in written(address, target, 3)}
+        assert found == {str(n).encode(): [("h", bytes([n]))] for n in range(3)}
+        assert "'includeHeaders': 'maybe' is neither" in failure(
+            lambda: save(frame, address, topic=target, includeHeaders="maybe")
+        )
 
     def test_typed_values(self, spark: SparkSession, address: str, target: str) -> None:
         frame = spark.range(3).selectExpr("id AS key", "struct(id, concat('n', id) AS name) AS value")

@@ -25,7 +25,8 @@ def markdown() -> str:
         "",
         (
             'Written by `make docs`. `spark.read.format("moldau")`, `readStream`, `write` and `writeStream` take these '
-            "options; names are read in any case. An option that is not here is refused, with the nearest name that is."
+            "options; names are read in any case. An option that is not here is refused, with the nearest name that "
+            "is; so is one that contradicts another, or would have no effect beside it."
         ),
         "",
         "## Columns",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import pickle
+import re
 
 import pytest
+from pyspark.sql.types import StructType
 
 from moldau.spark.kafka_keys import HONOURED, IGNORED, REFUSED, kafka_keys
 from moldau.spark.option_table import OptionError, Use
 from moldau.spark.planning.offsets import EARLIEST, LATEST, At, AtOffsets, AtTime, AtTimes
 from moldau.spark.planning.options import OPTIONS, ReadOptions, check_read_options, parse_read_options
+from moldau.spark.planning.reading import offered_schema, read_task
 from moldau.types.ids import TopicPartition
 
 NEEDED = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
@@ -119,6 +122,8 @@ def test_places() -> None:
         (Use.STREAM_READ, {"startingTimestamp": "yesterday"}),
         (Use.STREAM_READ, {"startingOffsetsByTimestamp": '{"orders": {"0": -1}}'}),
         (Use.STREAM_READ, {"startingOffsetsByTimestampStrategy": "earliest"}),
+        (Use.STREAM_READ, {"startingOffsetsByTimestampStrategy": "latest"}),
+        (Use.BATCH_READ, {"startingOffsetsByTimestampStrategy": "latest", "startingOffsets": "earliest"}),
         (Use.STREAM_READ, {"maxOffsetsPerTrigger": "0"}),
         (Use.STREAM_READ, {"maxOffsetsPerTrigger": "many"}),
         (Use.STREAM_READ, {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}),
@@ -143,6 +148,39 @@ def test_wrong_values_are_refused_by_name(use: Use, options: dict[str, str]) -> 
     with pytest.raises(OptionError) as caught:
         parse_read_options(given | options, use)
     assert any(name in str(caught.value) for name in options)
+
+
+def test_options_that_would_have_no_effect() -> None:
+    times = '{"orders": {"0": 99}}'
+    for start in ({"startingTimestamp": "5"}, {"startingOffsetsByTimestamp": times}):
+        assert parsed(startingOffsetsByTimestampStrategy="latest", **start).no_match == "latest"
+    without_time = refusal(startingOffsetsByTimestampStrategy="latest")
+    assert "'startingOffsetsByTimestampStrategy': has no meaning without startingTimestamp or" in without_time
+    for group in ({"kafka__group__id": "g"}, {"group__id": "g"}):
+        assert "'groupIdPrefix': contradicts kafka.group.id" in refusal(groupIdPrefix="team", **group)
+    assert parsed(groupIdPrefix="team").group_prefix == "team"
+    assert "'groupIdPrefix': has no meaning for a batch read" in refusal(Use.BATCH_READ, groupIdPrefix="team")
+
+
+def offered(**options: str) -> StructType:
+    return offered_schema(NEEDED | options)
+
+
+def test_options_that_ask_for_other_columns_than_the_schema() -> None:
+    def read(schema: StructType, **options: str) -> tuple[str, ...]:
+        return read_task(NEEDED | options, parsed(Use.BATCH_READ, **options), schema).columns
+
+    value, both = offered(columns="value"), offered(columns="value,headers")
+    assert read(value) == read(value, COLUMNS="value") == ("value",)
+    assert read(both, includeHeaders="true") == read(both, columns="value", includeHeaders="true")
+    for options, problem in (
+        ({"columns": "key"}, "'columns': contradicts .schema"),
+        ({"columns": "valu"}, "'columns': there is no column 'valu'"),
+        ({"includeHeaders": "true"}, "'includeHeaders': contradicts .schema"),
+        ({"includeHeaders": "maybe"}, "'includeHeaders': 'maybe' is neither"),
+    ):
+        with pytest.raises(OptionError, match=re.escape(problem)):
+            read(value, **options)
 
 
 def test_durations() -> None:

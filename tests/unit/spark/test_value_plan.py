@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 
 import pytest
 
 from moldau.spark.option_table import OptionError
 from moldau.spark.schema import EVERY_COLUMN
-from moldau.spark.values.plan import read_plan, write_plan
+from moldau.spark.values.plan import ValuePlan, read_plan, write_plan
 
 JSON = {"value.format": "json", "value.schema": "id BIGINT NOT NULL, tags ARRAY<STRING>"}
 USER = '{"type": "record", "name": "User", "fields": [{"name": "id", "type": "long"}]}'
+AVRO = {"value.format": "avro", "value.schema": USER}
+REGISTRY = {"schema.registry.url": "http://registry:8081"}
 
 
 def test_nothing_is_typed_by_default() -> None:
@@ -81,11 +84,52 @@ def test_a_plan_travels() -> None:
         ),
         ({"schema.registry.url": "registry:8081"}, "no address such as"),
         ({"mode": "LENIENT"}, "option 'mode'"),
+        ({"mode": "FAILFAST"}, "option 'mode': has no meaning while key.format and value.format are raw"),
+        ({"flatten": "true"}, "option 'flatten': has no meaning: neither the key nor the value is a struct"),
+        ({"flatten": "true", "value.format": "string"}, "option 'flatten': has no meaning"),
+        ({"flatten": "true", "key.format": "json", "key.schema": "ARRAY<INT>"}, "option 'flatten': has no meaning"),
+        (AVRO | {"value.subject": "s", **REGISTRY}, "option 'value.subject': contradicts value.schema"),
     ],
 )
 def test_what_is_refused(options: dict[str, str], problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
         read_plan(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (REGISTRY, "option 'schema.registry.url': has no meaning: neither key.format nor value.format is avro"),
+        (REGISTRY | {"value.format": "string"}, "option 'schema.registry.url': has no meaning"),
+        ({"schema.registry.basic.auth.user.info": "me:secret"}, "info': has no meaning without schema.registry.url"),
+        (AVRO | {"schema.registry.basic.auth.user.info": "a:b"}, "info': has no meaning without schema.registry.url"),
+        (AVRO | {"value.subject": "s"}, "option 'value.subject': has no meaning without schema.registry.url"),
+        (AVRO | REGISTRY | {"key.subject": "s"}, "option 'key.subject': has no meaning with key.format=raw"),
+        (AVRO | REGISTRY | {"value.subject": " "}, "option 'value.subject': is empty"),
+    ],
+)
+@pytest.mark.parametrize("plan", [read_plan, write_plan])
+def test_what_of_the_registry_is_refused(
+    plan: Callable[[dict[str, str]], ValuePlan], options: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(OptionError, match=problem):
+        plan(options)
+
+
+@pytest.mark.parametrize("form", ["raw", "string", "json"])
+@pytest.mark.parametrize("side", ["key", "value"])
+@pytest.mark.parametrize("schema", ["id BIGINT", "not a schema <<"])
+def test_a_schema_is_refused_where_the_column_decides(form: str, side: str, schema: str) -> None:
+    problem = rf"option '{side}\.schema': has no meaning when writing with {side}\.format={form}"
+    with pytest.raises(OptionError, match=problem):
+        write_plan({f"{side}.format": form, f"{side}.schema": schema})
+
+
+def test_registering_needs_a_registry() -> None:
+    with pytest.raises(OptionError, match=r"option 'auto\.register\.schemas': has no meaning without"):
+        write_plan(AVRO | {"auto.register.schemas": "false"})
+    assert not write_plan(AVRO | REGISTRY | {"auto.register.schemas": "false"}).register
+    assert write_plan(AVRO | REGISTRY | {"value.subject": "s"}).value.subject == "s"
 
 
 def test_writing_needs_no_schema() -> None:
@@ -95,4 +139,4 @@ def test_writing_needs_no_schema() -> None:
         ("value", "json", "users-value"),
     ]
     with pytest.raises(OptionError, match=r"value\.schema"):
-        write_plan({"value.format": "avro", "value.schema": "{"})
+        write_plan({"value.format": "avro", "value.schema": "not a schema <<"})

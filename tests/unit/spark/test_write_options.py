@@ -10,6 +10,7 @@ from moldau.spark.values.ddl import parse_type
 from moldau.spark.writing.errors import RowRefused
 from moldau.spark.writing.options import parse_write_options
 from moldau.spark.writing.rows import check_schema
+from moldau.spark.writing.writers import plan_write
 from moldau.wire.compression import Codec
 
 BROKER = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -58,6 +59,11 @@ def test_everything_given() -> None:
         ({"batchId": "1"}, "option 'queryId': goes together with batchId"),
         ({"sinkStartsAtBatch": "-1"}, "-1 is less than 0"),
         ({"stageBytes": "many"}, "'many' is no whole number"),
+        ({"sinkId": "s"}, "option 'sinkId': has no meaning with delivery=at-least-once"),
+        ({"sinkStartsAtBatch": "1"}, "option 'sinkStartsAtBatch': has no meaning with delivery=at-least-once"),
+        ({"transactionalIdPrefix": "p"}, "option 'transactionalIdPrefix': has no meaning with delivery=at-least-once"),
+        ({"stageBytes": "1"}, "option 'stageBytes': has no meaning with delivery=at-least-once"),
+        ({"queryId": "q", "batchId": "1"}, "option 'queryId': has no meaning with delivery=at-least-once"),
         ({"kafka.acks": "2"}, "option 'kafka.acks': '2' is none of all, 1, 0"),
         ({"kafka.acks": "1", "delivery": "exactly-once"}, "contradicts delivery=exactly-once"),
         ({"kafka.compression.type": "rar"}, "'rar' is none of none, gzip"),
@@ -100,6 +106,15 @@ def test_a_typed_column_may_have_any_type() -> None:
         "value": 0,
         "key": 1,
     }
+    assert check_schema(columns("Value STRUCT<a: INT>, KEY INT"), "t", {"key", "value"}).positions == {
+        "value": 0,
+        "key": 1,
+    }
+
+
+def test_a_format_without_its_column() -> None:
+    with pytest.raises(OptionError, match=r"option 'key\.format': has no meaning: there is no column 'key'"):
+        plan_write({**BROKER, "topic": "t", "key.format": "json"}, columns("value STRING"), False, Use.BATCH_WRITE)
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,8 @@ READ_OPTIONS: Final = (
         "startingOffsetsByTimestampStrategy",
         READ,
         "error",
-        "when a partition has no record at or after that time: `error`, or `latest` to begin at its end",
+        "when a partition has no record at or after that time: `error`, or `latest` to begin at its end; only with "
+        "one of the two times",
     ),
     Option("endingOffsets", BATCH, "latest", "where the read ends: `latest`, or JSON as above without -2"),
     Option(
@@ -136,7 +137,7 @@ READ_OPTIONS: Final = (
         READ,
         "all but headers",
         "only these columns, separated by commas, in this order: what is not named is not built. `.schema(…)` does the "
-        "same",
+        "same, and may not name others",
     ),
     Option(
         "pushdown",
@@ -147,9 +148,10 @@ READ_OPTIONS: Final = (
     ),
     Option(
         "groupIdPrefix",
-        READ,
+        STREAM,
         "",
-        "without `kafka.group.id`: the session's listener publishes under this prefix and the query's name",
+        "without `kafka.group.id`, which it contradicts: the session's listener publishes under this prefix and the "
+        "query's name",
     ),
     Option("group.id", READ, "", "the same as `kafka.group.id`: the group to which consumed offsets are published"),
     Option(
@@ -254,6 +256,7 @@ def parse_read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
         raise OptionError("kafka.bootstrap.servers", "is missing; it names one broker or several, as host:port")
     start_option, start = read_start(options, use)
     end_option, end = read_end(options)
+    check_strategy(options)
     limits = {name: read_count(options, name) for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger")}
     check_limits(limits["minOffsetsPerTrigger"], limits["maxOffsetsPerTrigger"], options)
     metadata_ms = read_count(options, "partition.metadata.cache.ttl.ms", -1)
@@ -272,7 +275,7 @@ def parse_read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
         min_partitions=read_count(options, "minPartitions"),
         max_records=read_count(options, "maxRecordsPerPartition"),
         pushdown=read_flag(options, "pushdown", False),
-        group_id=read_group(properties),
+        group_id=read_group(properties, options),
         group_prefix=options.get("groupidprefix", ""),
         metadata_ms=METADATA_MS if metadata_ms is None else metadata_ms,
         patience=read_patience(options),
@@ -364,10 +367,20 @@ def check_limits(least: int | None, most: int | None, options: Mapping[str, str]
         raise OptionError("maxTriggerDelay", "has no meaning without minOffsetsPerTrigger")
 
 
-def read_group(properties: Mapping[str, str]) -> str | None:
+def check_strategy(options: Mapping[str, str]) -> None:
+    if "startingoffsetsbytimestampstrategy" not in options:
+        return
+    one_time, times, _ = STARTS
+    if one_time.lower() not in options and times.lower() not in options:
+        raise OptionError("startingOffsetsByTimestampStrategy", f"has no meaning without {one_time} or {times}")
+
+
+def read_group(properties: Mapping[str, str], options: Mapping[str, str]) -> str | None:
     group = properties.get("group.id")
     if group is not None and not group.strip():
         raise OptionError("kafka.group.id", "is empty")
+    if group is not None and "groupidprefix" in options:
+        raise OptionError("groupIdPrefix", "contradicts kafka.group.id, which names the group; give one of them")
     return group
 
 

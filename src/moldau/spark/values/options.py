@@ -6,7 +6,9 @@ from typing import Final
 
 from moldau.spark.option_table import EVERYWHERE, READ, WRITE, Option
 
-FORMATS: Final = ("raw", "string", "json", "avro")
+RAW: Final = "raw"
+AVRO: Final = "avro"
+FORMATS: Final = (RAW, "string", "json", AVRO)
 PERMISSIVE: Final = "PERMISSIVE"
 DROPMALFORMED: Final = "DROPMALFORMED"
 FAILFAST: Final = "FAILFAST"
@@ -26,7 +28,8 @@ VALUE_OPTIONS: Final = (
         EVERYWHERE,
         "",
         "the type of the value. For `json`: Spark's DDL (`id BIGINT, at TIMESTAMP`) or its JSON form; needed when "
-        "reading. For `avro`: an Avro schema as JSON; without it, the newest one of the registry's subject",
+        "reading, refused when writing, where the column's type decides. For `avro`: an Avro schema as JSON; without "
+        "it, the newest one of the registry's subject, or when writing one made from the column's type",
     ),
     Option("key.schema", EVERYWHERE, "", "the same for the key"),
     Option(
@@ -34,7 +37,7 @@ VALUE_OPTIONS: Final = (
         READ,
         "false",
         "with true the fields of a typed value, and of a typed key, are columns of their own in the place of `value` "
-        "and `key`; a field that is named as another column is refused",
+        "and `key`; a field that is named as another column is refused. Only where one of them is a struct",
     ),
     Option(
         "mode",
@@ -49,12 +52,17 @@ VALUE_OPTIONS: Final = (
         "schema.registry.url",
         EVERYWHERE,
         "",
-        "for `avro`: the schema registry, several separated by commas. Values then begin with a zero byte and the "
+        "for `avro` only: the schema registry, several separated by commas. Values then begin with a zero byte and the "
         "4-byte id of their schema, as Confluent's serializers write them. Without it they are bare Avro",
     ),
     Option("schema.registry.basic.auth.user.info", EVERYWHERE, "", "`user:password` for the schema registry"),
-    Option("value.subject", EVERYWHERE, "<topic>-value", "the registry's subject of the value's schema"),
-    Option("key.subject", EVERYWHERE, "<topic>-key", "the registry's subject of the key's schema"),
+    Option(
+        "value.subject",
+        EVERYWHERE,
+        "<topic>-value",
+        "the registry's subject of the value's schema; when reading instead of `value.schema`",
+    ),
+    Option("key.subject", EVERYWHERE, "<topic>-key", "the same for the key"),
     Option(
         "auto.register.schemas",
         WRITE,

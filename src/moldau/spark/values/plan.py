@@ -15,8 +15,17 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringTy
 
 from moldau.spark.option_table import OptionError, read_choice, read_flag
 from moldau.spark.values.avro_types import parse_avro, spark_type
+from moldau.spark.values.consistency import (
+    LOGIN,
+    REGISTER,
+    REGISTRY,
+    check_decoding,
+    check_read_schemas,
+    check_registry_options,
+    check_written_schemas,
+)
 from moldau.spark.values.ddl import SchemaError, parse_type
-from moldau.spark.values.options import FORMATS, MODES, PERMISSIVE
+from moldau.spark.values.options import FORMATS, MODES, PERMISSIVE, RAW
 from moldau.spark.values.registry import Registry, RegistryError
 
 KEY: Final = "key"
@@ -30,7 +39,7 @@ class Side:
     """The key or the value."""
 
     name: str
-    format: str = "raw"
+    format: str = RAW
     kind: DataType | None = None
     """Spark's type of what is decoded; None for raw, and when writing."""
     avro: str | None = None
@@ -38,7 +47,7 @@ class Side:
 
     @property
     def typed(self) -> bool:
-        return self.format != "raw"
+        return self.format != RAW
 
     @property
     def corrupt(self) -> str:
@@ -108,48 +117,58 @@ AS_BYTES: Final = ValuePlan()
 def read_plan(options: Mapping[str, str]) -> ValuePlan:
     """Asks the registry for the schema where none is given."""
     options = {name.lower(): text for name, text in options.items()}
+    formats = read_formats(options)
     registry = read_registry(options)
-    return ValuePlan(
-        key=read_side(KEY, options, registry),
-        value=read_side(VALUE, options, registry),
+    check_registry_options(options, formats)
+    check_read_schemas(options, formats)
+    plan = ValuePlan(
+        key=read_side(KEY, formats[KEY], options, registry),
+        value=read_side(VALUE, formats[VALUE], options, registry),
         mode=read_choice(options, "mode", MODES, PERMISSIVE),
         flatten=read_flag(options, "flatten", False),
         registry=registry,
     )
+    check_decoding(options, [side.kind for side in plan.sides if side.kind is not None])
+    return plan
 
 
 def write_plan(options: Mapping[str, str]) -> ValuePlan:
     """When writing, what the columns hold says the type; a schema is needed only to have another one."""
     options = {name.lower(): text for name, text in options.items()}
+    formats = read_formats(options)
     registry = read_registry(options)
+    check_registry_options(options, formats)
+    check_written_schemas(options, formats)
     sides = []
-    for name in (KEY, VALUE):
-        form = read_choice(options, f"{name}.format", FORMATS, "raw")
+    for name, form in formats.items():
         schema = options.get(f"{name}.schema")
-        if schema is not None and form == "avro":
+        if schema is not None:
             checked(f"{name}.schema", lambda schema=schema: spark_type(parse_avro(schema)))
-        sides.append(Side(name, form, avro=schema if form == "avro" else None, subject=subject_of(name, options)))
-    register = read_flag(options, "auto.register.schemas", True)
+        sides.append(Side(name, form, avro=schema, subject=subject_of(name, options)))
+    register = read_flag(options, REGISTER, True)
     return ValuePlan(key=sides[0], value=sides[1], registry=registry, register=register)
 
 
+def read_formats(options: Mapping[str, str]) -> dict[str, str]:
+    return {name: read_choice(options, f"{name}.format", FORMATS, RAW) for name in (KEY, VALUE)}
+
+
 def read_registry(options: Mapping[str, str]) -> Registry | None:
-    text = options.get("schema.registry.url")
+    text = options.get(REGISTRY)
     if text is None:
         return None
     urls = tuple(part.strip() for part in text.split(",") if part.strip())
     if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
-        raise OptionError("schema.registry.url", f"{text!r} is no address such as http://registry:8081")
-    return Registry(urls, options.get("schema.registry.basic.auth.user.info", ""))
+        raise OptionError(REGISTRY, f"{text!r} is no address such as http://registry:8081")
+    return Registry(urls, options.get(LOGIN, ""))
 
 
-def read_side(name: str, options: Mapping[str, str], registry: Registry | None) -> Side:
-    form = read_choice(options, f"{name}.format", FORMATS, "raw")
+def read_side(name: str, form: str, options: Mapping[str, str], registry: Registry | None) -> Side:
     schema = options.get(f"{name}.schema")
-    if form in ("raw", "string"):
-        if schema is not None:
-            raise OptionError(f"{name}.schema", f"has no meaning with {name}.format={form}")
-        return Side(name, form, StringType() if form == "string" else None)
+    if form == RAW:
+        return Side(name)
+    if form == "string":
+        return Side(name, form, StringType())
     if form == "json":
         if schema is None:
             raise OptionError(

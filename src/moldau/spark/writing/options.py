@@ -35,6 +35,10 @@ REQUEST_BYTES: Final = 1 << 20
 DELIVERY_MS: Final = 120_000
 TRANSACTION_MS: Final = 15 * 60_000
 LARGEST_TRANSACTION_MS: Final = 2**31 - 1
+OF_EXACTLY_ONCE: Final = (
+    "sinkId", "sinkStartsAtBatch", "transactionalIdPrefix", "stageBytes", "queryId", "batchId",
+)  # fmt: skip
+"""Nothing looks at them at least once."""
 
 WRITE_OPTIONS: Final = (
     Option("topic", WRITE, "", "where all rows go; without it each row names its topic in the column `topic`"),
@@ -44,7 +48,7 @@ WRITE_OPTIONS: Final = (
         "exactly-once (stream), at-least-once (batch)",
         "`exactly-once`: each task writes in a transaction that also holds a marker of what it wrote; readers with "
         "`read_committed` see every row of a batch once, however often a task runs. `at-least-once`: without "
-        "transactions; a task that runs again writes its rows again",
+        "transactions; a task that runs again writes its rows again, and the options `sinkId` to `batchId` are refused",
     ),
     Option(
         "sinkId",
@@ -130,7 +134,7 @@ def parse_write_options(given: Mapping[str, str], use: Use) -> WriteOptions:
     transaction_ms = read_number(properties, "transaction.timeout.ms", TRANSACTION_MS, 1000)
     if transaction_ms > LARGEST_TRANSACTION_MS:
         raise OptionError("kafka.transaction.timeout.ms", f"{transaction_ms} is more than {LARGEST_TRANSACTION_MS}")
-    return WriteOptions(
+    written = WriteOptions(
         topic=topic,
         exactly_once=exactly_once,
         prefix=read_name(options, "transactionalIdPrefix", DEFAULT_PREFIX),
@@ -149,6 +153,15 @@ def parse_write_options(given: Mapping[str, str], use: Use) -> WriteOptions:
         client=client,
         properties=properties,
     )
+    if not exactly_once:
+        refuse_options_of_exactly_once(options)
+    return written
+
+
+def refuse_options_of_exactly_once(options: Mapping[str, str]) -> None:
+    for name in OF_EXACTLY_ONCE:
+        if name.lower() in options:
+            raise OptionError(name, "has no meaning with delivery=at-least-once; it is for delivery=exactly-once")
 
 
 def refuse_librdkafka_mechanisms(client: ClientSettings) -> None:

@@ -104,6 +104,9 @@ def plan_write(given: Mapping[str, str], schema: StructType, overwrite: bool, us
         raise OptionError("mode", "a topic cannot be overwritten; use append")
     values = write_plan(given)
     layout = check_schema(schema, options.topic, {side.name for side in values.sides})
+    for side in values.sides:
+        if side.name not in layout.positions:
+            raise OptionError(f"{side.name}.format", f"has no meaning: there is no column {side.name!r}")
     return WritePlan(options, layout, values, new_write_id(), use is Use.STREAM_WRITE)
 
 

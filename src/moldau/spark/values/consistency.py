@@ -1,0 +1,57 @@
+"""Options of keys and values that would have no effect beside the others are refused. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from pyspark.sql.types import DataType, StructType
+
+from moldau.spark.option_table import OptionError
+from moldau.spark.values.options import AVRO, RAW
+
+REGISTRY: Final = "schema.registry.url"
+LOGIN: Final = "schema.registry.basic.auth.user.info"
+REGISTER: Final = "auto.register.schemas"
+
+# In all of these `options` have their names in lower case, and `formats` says what key and value are.
+
+
+def check_registry_options(options: Mapping[str, str], formats: Mapping[str, str]) -> None:
+    if REGISTRY in options and AVRO not in formats.values():
+        raise OptionError(REGISTRY, "has no meaning: neither key.format nor value.format is avro")
+    for side, form in formats.items():
+        subject = f"{side}.subject"
+        if subject in options and form != AVRO:
+            raise OptionError(subject, f"has no meaning with {side}.format={form}")
+        if subject in options and not options[subject].strip():
+            raise OptionError(subject, "is empty")
+    for name in (LOGIN, REGISTER, *(f"{side}.subject" for side in formats)):
+        if name in options and REGISTRY not in options:
+            raise OptionError(name, f"has no meaning without {REGISTRY}")
+
+
+def check_read_schemas(options: Mapping[str, str], formats: Mapping[str, str]) -> None:
+    for side, form in formats.items():
+        schema, subject = f"{side}.schema", f"{side}.subject"
+        if schema in options and form in (RAW, "string"):
+            raise OptionError(schema, f"has no meaning with {side}.format={form}")
+        if schema in options and subject in options:
+            raise OptionError(subject, f"contradicts {schema}, which says what to read; give one of them")
+
+
+def check_written_schemas(options: Mapping[str, str], formats: Mapping[str, str]) -> None:
+    for side, form in formats.items():
+        if f"{side}.schema" in options and form != AVRO:
+            raise OptionError(
+                f"{side}.schema",
+                f"has no meaning when writing with {side}.format={form}: the type of the column {side!r} decides",
+            )
+
+
+def check_decoding(options: Mapping[str, str], kinds: Collection[DataType]) -> None:
+    """`kinds` are the types of the sides that are decoded."""
+    if "mode" in options and not kinds:
+        raise OptionError("mode", "has no meaning while key.format and value.format are raw: nothing is decoded")
+    if "flatten" in options and not any(isinstance(kind, StructType) for kind in kinds):
+        raise OptionError("flatten", "has no meaning: neither the key nor the value is a struct with fields")
