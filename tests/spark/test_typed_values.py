@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import datetime
-import io
 import json
 from pathlib import Path
 
-import fastavro
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -19,7 +17,6 @@ from moldau.spark.values.avro_types import avro_schema
 from moldau.spark.values.ddl import parse_type
 from tests.spark.reading import SECONDS, Reads, run_to_end
 from tests.support.admin import create_topic
-from tests.support.schema_registry import SchemaRegistry
 
 SCHEMA = "id BIGINT, at TIMESTAMP, tags ARRAY<STRING>, price DECIMAL(8, 2)"
 GOOD = b'{"id": 1, "at": "2024-05-06T07:08:09.5Z", "tags": ["a"], "price": 2.5, "extra": {}}'
@@ -92,25 +89,6 @@ def test_what_is_written_is_read_back(
     )
     assert read.where("_error IS NOT NULL").count() == 0
     assert sorted(read.select("key", "value").collect()) == sorted(frame.collect())
-
-
-def test_avro_with_a_registry(spark: SparkSession, address: str, admin: AdminClient, topic: str) -> None:
-    schema = {
-        "type": "record",
-        "name": "R",
-        "fields": [{"name": "id", "type": "long"}, {"name": "s", "type": "string"}],
-    }
-    stream = io.BytesIO()
-    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), {"id": 5, "s": "five"})
-    create_topic(admin, topic)
-    with SchemaRegistry() as registry:
-        schema_id = registry.add(f"{topic}-value", json.dumps(schema))
-        good = b"\0" + schema_id.to_bytes(4, "big") + stream.getvalue()
-        produce(address, topic, (None, good), (None, b"no avro"))
-        options = {"subscribe": topic, "value.format": "avro", "schema.registry.url": registry.url}
-        rows = Reads(spark, address).batch(**options).orderBy("offset").collect()
-    assert rows[0].value.asDict() == {"id": 5, "s": "five"}
-    assert rows[1].value is None and "zero byte" in rows[1]._error
 
 
 def test_options_that_make_no_sense(spark: SparkSession, address: str) -> None:
