@@ -202,6 +202,17 @@ def test_no_record_is_bad_because_the_registry_is_away(
     assert not isinstance(caught.value, SchemaRefused)
 
 
+def test_another_registry_is_asked_where_one_is_out_of_order(registry: SchemaRegistry) -> None:
+    with SchemaRegistry() as broken:
+        broken.failure = 503
+        urls = f"{broken.url},{registry.url}"
+        plan = read_plan({"value.format": "avro", "schema.registry.url": urls, "subscribe": "users"})
+        assert [row["value"] for row in decoded(plan, registered(1))] == [5]
+        registry.failure = 500
+        with pytest.raises(OptionError, match="500 out of order"):
+            read_plan({"value.format": "avro", "schema.registry.url": urls, "subscribe": "users"})
+
+
 def test_no_record_is_bad_because_nobody_answers() -> None:
     with SchemaRegistry() as gone:
         gone.add("users-value", '"long"')

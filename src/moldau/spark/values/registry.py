@@ -5,7 +5,8 @@
     POST /subjects/{subject}                    {"schema": "…"} -> {"id": 7} if the subject has it
     POST /subjects/{subject}/versions           {"schema": "…"} -> {"id": 7}, adds it if need be
 
-Schemas of an id never change, so they are kept for the life of the process. Several addresses are tried in turn.
+Schemas of an id never change, so they are kept for the life of the process. Several addresses are tried in turn,
+until one answers with something else than an error of its server.
 What it does not know it answers with 404 and {"error_code": 40403, "message": "…"}. A code of five digits is its own;
 a 404 without one comes from a wrong address, or from a proxy whose registry is away.
 """
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from urllib.error import HTTPError
 
 SECONDS: Final = 10.0
+SERVER_ERRORS: Final = 500
 CONTENT: Final = "application/vnd.schemaregistry.v1+json"
 
 
@@ -62,7 +64,10 @@ class Registry:
             try:
                 return self._ask(url.rstrip("/") + path, body)
             except HTTPError as error:
-                raise refusal(f"schema registry {url}{path}", error) from None
+                refused = refusal(f"schema registry {url}{path}", error)
+                if error.code < SERVER_ERRORS:
+                    raise refused from None
+                problem = str(refused)
             except (OSError, ValueError) as error:
                 problem = f"schema registry {url}{path}: {error}"
         raise RegistryError(problem)
