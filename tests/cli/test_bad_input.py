@@ -95,6 +95,16 @@ def test_a_broker_without_tls(moldau: Moldau) -> None:
         (["txn", "abort"], 2, "TRANSACTIONAL_ID"),
         (["txn", "list", "--longer-than", "long"], 2, "is no duration"),
         (["txn", "list", "-X", "security.protocol=SASL_PLAINTEXT"], 2, "knows no GSSAPI"),
+        (
+            ["topic", "list", "-X", "security.protocol=SASL_PLAINTEXT"],
+            2,
+            "GSSAPI, Kafka's default where no mechanism is given, is not in this build of confluent-kafka",
+        ),
+        (
+            ["topic", "list", "-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanism=SCRAM-SHA-1"],
+            2,
+            "'SCRAM-SHA-1' is none of PLAIN, SCRAM-SHA-256",
+        ),
         (["txn", "list", "-X", "security.protocol=SSL", "-X", "ssl.keystore.location=/me.p12"], 2, "PEM"),
         (["profile", "show", "nowhere"], 4, "no profile 'nowhere'"),
         (["profile", "set", "p", "bootstrap.servers"], 2, "KEY=VALUE"),

@@ -216,6 +216,8 @@ class Connection:
         """A client of librdkafka, which names one unknown property at a time."""
         from confluent_kafka import KafkaException
 
+        from moldau.client.librdkafka import NO_PROVIDER, without_mechanism
+
         _require_files(self.properties)
         settings = self.settings(**more)
         while True:
@@ -223,6 +225,8 @@ class Connection:
                 return kind(settings)
             except KafkaException as error:
                 problem = str(error.args[0].str())
+                if NO_PROVIDER in problem:
+                    raise CommandError(str(without_mechanism(self.properties)), exit_code=WRONG_USAGE) from None
                 unknown = problem.partition('No such configuration property: "')[2].removesuffix('"')
                 if not (self._lenient and unknown in settings):
                     hint = "--config is for the client; settings of topics and brokers go with --set" if unknown else ""

@@ -6,11 +6,13 @@ What cannot be carried over is refused with what to do: Java's own key stores (J
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 from moldau.client.errors import SettingError
+from moldau.client.login import MECHANISM_KEYS, chosen_mechanism, described_mechanism, jaas_fields, uses_login
+
+T = TypeVar("T")
 
 RENAMED: Final = {
     "sasl.mechanism": "sasl.mechanisms",
@@ -19,6 +21,9 @@ RENAMED: Final = {
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "max.request.size": "message.max.bytes",
+    "sasl.oauthbearer.assertion.template.file": "sasl.oauthbearer.assertion.jwt.template.file",
+    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
     "ssl.truststore.certificates": "ssl.ca.pem",
     "ssl.keystore.key": "ssl.key.pem",
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
@@ -89,7 +94,7 @@ ASSIGNORS: Final = {
     # Its nearest relative: librdkafka has no eager sticky assignor.
     "org.apache.kafka.clients.consumer.StickyAssignor": "cooperative-sticky",
 }
-JAAS_FIELD: Final = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
+NO_PROVIDER: Final = "No provider for SASL mechanism"
 QUIET: Final = 2
 """Only what is critical: errors reach us through calls and callbacks, and are told in one line."""
 
@@ -106,6 +111,8 @@ def translate(properties: Mapping[str, str]) -> dict[str, str | int]:
         settings["queue.buffering.max.kbytes"] = max(1, _integer("buffer.memory", properties["buffer.memory"]) // 1024)
     if "partition.assignment.strategy" in properties:
         settings["partition.assignment.strategy"] = _assignors(properties["partition.assignment.strategy"])
+    if uses_login(properties):
+        settings |= _mechanism(properties)
     settings |= _login(properties)
     settings |= _trusted(properties)
     settings |= _identity(properties)
@@ -113,6 +120,30 @@ def translate(properties: Mapping[str, str]) -> dict[str, str | int]:
         algorithm = properties["ssl.endpoint.identification.algorithm"].strip().lower()
         settings["ssl.endpoint.identification.algorithm"] = algorithm or "none"
     return settings
+
+
+def make_client(make: Callable[[dict[str, Any]], T], config: dict[str, Any], properties: Mapping[str, str]) -> T:
+    """A client of librdkafka from translated `properties`; it looks at its settings only now."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return make(config)
+    except KafkaException as error:
+        problem = str(error.args[0].str())
+        if NO_PROVIDER in problem:
+            raise without_mechanism(properties) from None
+        named = (key for key in properties if RENAMED.get(key, key) in problem)
+        longest = max(named, key=len, default="bootstrap.servers")
+        raise SettingError(longest, f"refused by librdkafka: {problem}") from None
+
+
+def without_mechanism(properties: Mapping[str, str]) -> SettingError:
+    return SettingError(
+        MECHANISM_KEYS[0],
+        f"{described_mechanism(properties)} is not in this build of confluent-kafka: install librdkafka with libsasl2 "
+        "and `pip install --no-binary confluent-kafka confluent-kafka`, or use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or "
+        "OAUTHBEARER",
+    )
 
 
 def _integer(key: str, value: str) -> int:
@@ -126,11 +157,21 @@ def _assignors(names: str) -> str:
     return ",".join(ASSIGNORS.get(name.strip(), name.strip()) for name in names.split(","))
 
 
+def _mechanism(properties: Mapping[str, str]) -> dict[str, str]:
+    return {RENAMED[MECHANISM_KEYS[0]]: chosen_mechanism(properties), **_token_method(properties)}
+
+
+def _token_method(properties: Mapping[str, str]) -> dict[str, str]:
+    """Java fetches a token where it is told an address; librdkafka has to be told to."""
+    fetches = "sasl.oauthbearer.token.endpoint.url" in properties and "sasl.oauthbearer.method" not in properties
+    return {"sasl.oauthbearer.method": "oidc"} if fetches else {}
+
+
 def _login(properties: Mapping[str, str]) -> dict[str, str]:
     jaas = properties.get("sasl.jaas.config")
     if jaas is None:
         return {}
-    fields = {name: unescape(quoted) if quoted else bare for name, quoted, bare in JAAS_FIELD.findall(jaas)}
+    fields = jaas_fields(jaas)
     if "Krb5LoginModule" in jaas:
         named = {"sasl.kerberos.principal": fields.get("principal"), "sasl.kerberos.keytab": fields.get("keyTab")}
         return {key: value for key, value in named.items() if value}
@@ -145,10 +186,6 @@ def _login(properties: Mapping[str, str]) -> dict[str, str]:
         expected = 'LoginModule required username="…" password="…";'
         raise SettingError("sasl.jaas.config", f"found no username; expected …{expected}")
     return {"sasl.username": fields["username"], "sasl.password": fields.get("password", "")}
-
-
-def unescape(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text)
 
 
 def _trusted(properties: Mapping[str, str]) -> dict[str, str]:

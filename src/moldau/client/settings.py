@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from moldau.client.errors import SettingError
+from moldau.client.login import WIRE_MECHANISMS, chosen_mechanism, jaas_fields
 
 DEFAULT_CLIENT_ID: Final = "moldau"
 CONNECT_SECONDS: Final = 10.0
@@ -17,10 +17,6 @@ BACKOFF_SECONDS: Final = 0.1
 SYSTEM_BUFFER: Final = -1
 ADDRESS_HINT: Final = "expected host:port, several separated by commas"
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-WIRE_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""What this client can do itself; GSSAPI and OAUTHBEARER need librdkafka."""
-
-JAAS_FIELD: Final = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
 class Address(NamedTuple):
@@ -80,14 +76,16 @@ class ClientSettings:
         protocol = properties.get("security.protocol", "PLAINTEXT").upper()
         if protocol not in PROTOCOLS:
             raise SettingError("security.protocol", f"{protocol!r} is none of {', '.join(PROTOCOLS)}")
+        total_seconds = milliseconds(properties, "default.api.timeout.ms", TOTAL_SECONDS)
+        connect_seconds = milliseconds(properties, "socket.connection.setup.timeout.ms", CONNECT_SECONDS)
         return cls(
             bootstrap=parse_addresses(properties.get("bootstrap.servers", "")),
             client_id=properties.get("client.id", DEFAULT_CLIENT_ID),
             tls=read_tls(properties) if protocol.endswith("SSL") else None,
             sasl=read_sasl(properties) if protocol.startswith("SASL") else None,
-            connect_seconds=milliseconds(properties, "socket.connection.setup.timeout.ms", CONNECT_SECONDS),
+            connect_seconds=min(connect_seconds, total_seconds),
             request_seconds=milliseconds(properties, "request.timeout.ms", REQUEST_SECONDS),
-            total_seconds=milliseconds(properties, "default.api.timeout.ms", TOTAL_SECONDS),
+            total_seconds=total_seconds,
             backoff_seconds=milliseconds(properties, "retry.backoff.ms", BACKOFF_SECONDS),
             receive_buffer_bytes=integer(properties, "receive.buffer.bytes", SYSTEM_BUFFER),
         )
@@ -131,17 +129,13 @@ def refuse_java_stores(properties: Mapping[str, str]) -> None:
 
 
 def read_sasl(properties: Mapping[str, str]) -> SaslSettings:
-    mechanism = (properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "GSSAPI").upper()
-    fields = dict(JAAS_FIELD.findall(properties.get("sasl.jaas.config", "")))
-    username = properties.get("sasl.username") or unescape(fields.get("username", ""))
-    password = properties.get("sasl.password") or unescape(fields.get("password", ""))
+    mechanism = chosen_mechanism(properties)
+    fields = jaas_fields(properties.get("sasl.jaas.config", ""))
+    username = properties.get("sasl.username") or fields.get("username", "")
+    password = properties.get("sasl.password") or fields.get("password", "")
     if mechanism in WIRE_MECHANISMS and not username:
         raise SettingError("sasl.jaas.config", f"{mechanism} needs a username and a password")
     return SaslSettings(mechanism, username, password)
-
-
-def unescape(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text)
 
 
 def milliseconds(properties: Mapping[str, str], key: str, default: float) -> float:

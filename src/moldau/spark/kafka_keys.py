@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
+from moldau.client.errors import SettingError
 from moldau.spark.option_table import READ, OptionError, Use, did_you_mean
 
+T = TypeVar("T")
+
 PREFIX: Final = "kafka."
+PROVIDERS: Final = "config.providers"
 TABLE: Final = Path(__file__).with_name("kafka_keys.tsv")
 HONOURED, IGNORED, REFUSED = "honoured", "ignored", "refused"
 
@@ -42,7 +46,7 @@ def kafka_properties(options: Mapping[str, str], use: Use) -> dict[str, str]:
     for option, value in options.items():
         if not option.lower().startswith(PREFIX):
             continue
-        name = option.lower().removeprefix(PREFIX)
+        name = property_name(option)
         if name not in known:
             close = did_you_mean(option, [PREFIX + each for each in known])
             raise OptionError(option, f"Kafka's clients have no property {name!r}{close}")
@@ -55,3 +59,17 @@ def kafka_properties(options: Mapping[str, str], use: Use) -> dict[str, str]:
         else:
             properties[name] = value
     return properties
+
+
+def property_name(option: str) -> str:
+    """Providers are named in the property itself: all of theirs stand for one."""
+    name = option.lower().removeprefix(PREFIX)
+    return PROVIDERS if name.startswith(f"{PROVIDERS}.") else name
+
+
+def under_kafka_names(action: Callable[[], T]) -> T:
+    """A client setting is an option with a prefix here."""
+    try:
+        return action()
+    except SettingError as error:
+        raise OptionError(PREFIX + error.key, str(error).removeprefix(f"{error.key}: ")) from None

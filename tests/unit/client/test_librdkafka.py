@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from moldau.client.errors import SettingError
-from moldau.client.librdkafka import JAVA_ONLY, translate
+from moldau.client.librdkafka import JAVA_ONLY, make_client, translate
 
 SERVERS = {"bootstrap.servers": "127.0.0.1:1"}
 PLAIN_LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="it\\"s; 1";'
@@ -66,6 +66,39 @@ def test_kerberos_and_tokens() -> None:
         "sasl.oauthbearer.client.secret": "s",
         "sasl.oauthbearer.scope": "all",
     }
+
+
+def test_a_token_is_fetched_where_an_address_for_it_is_given() -> None:
+    login = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "oauthbearer",
+        "sasl.oauthbearer.token.endpoint.url": "https://localhost/token",
+        "sasl.oauthbearer.client.credentials.client.id": "c",
+        "sasl.oauthbearer.client.credentials.client.secret": "s",
+    }
+    found = translate(login)
+    assert (found["sasl.mechanisms"], found["sasl.oauthbearer.method"]) == ("OAUTHBEARER", "oidc")
+    assert (found["sasl.oauthbearer.client.id"], found["sasl.oauthbearer.client.secret"]) == ("c", "s")
+    accept(login)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"sasl.mechanism": "GSSAPI"}, "sasl.mechanism: GSSAPI is not in this build of confluent-kafka"),
+        ({}, "sasl.mechanism: GSSAPI, Kafka's default where no mechanism is given, is not in this build"),
+    ],
+)
+def test_a_mechanism_that_this_build_lacks(given: dict[str, str], said: str) -> None:
+    properties = {**SERVERS, "security.protocol": "SASL_PLAINTEXT", **given}
+    with pytest.raises(SettingError, match=f"{said}.*libsasl2.*--no-binary confluent-kafka.*SCRAM-SHA-512"):
+        make_client(Producer, translate(properties), properties)
+
+
+def test_what_librdkafka_refuses_bears_the_name_that_was_given() -> None:
+    properties = {**SERVERS, "request.timeout.ms": "1"}
+    with pytest.raises(SettingError, match=r"^request\.timeout\.ms: refused by librdkafka: .*socket\.timeout\.ms"):
+        make_client(Producer, translate(properties), properties)
 
 
 def test_stores_in_pem_and_pkcs12() -> None:

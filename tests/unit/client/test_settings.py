@@ -3,6 +3,7 @@
 import pytest
 
 from moldau.client.errors import SettingError
+from moldau.client.librdkafka import translate
 from moldau.client.settings import Address, ClientSettings, parse_addresses
 
 HERE = {"bootstrap.servers": "localhost:9092"}
@@ -39,6 +40,28 @@ def test_credentials_come_from_the_login_module_line() -> None:
     assert settings.tls is not None
     assert (settings.sasl.username, settings.sasl.password) == ('al"ice', "a;b=c")
     assert "a;b=c" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    ["username=alice password=a=b;", "username='alice' password='a=b';", 'username = "alice"\n password=a=b ;'],
+)
+def test_values_of_the_login_module_line_may_stand_without_quotes(fields: str) -> None:
+    jaas = f"org.apache.kafka.common.security.scram.ScramLoginModule required {fields}"
+    properties = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": jaas}
+    settings = ClientSettings.from_properties({**HERE, **properties})
+    assert settings.sasl is not None
+    assert (settings.sasl.username, settings.sasl.password) == ("alice", "a=b")
+    assert translate(properties)["sasl.username"] == "alice", "librdkafka is told the same"
+    assert translate(properties)["sasl.password"] == "a=b"
+
+
+@pytest.mark.parametrize("key", ["sasl.mechanism", "sasl.mechanisms"])
+def test_a_mechanism_that_nobody_knows_is_named_with_those_that_are_known(key: str) -> None:
+    properties = {**HERE, "security.protocol": "SASL_PLAINTEXT", key: "SCRAM-SHA-1", "sasl.username": "alice"}
+    for read in (ClientSettings.from_properties, translate):
+        with pytest.raises(SettingError, match=r"sasl\.mechanism: 'SCRAM-SHA-1' is none of PLAIN, .*BEARER, GSSAPI"):
+            read(properties)
 
 
 def test_mechanisms_of_librdkafka_are_left_to_it() -> None:

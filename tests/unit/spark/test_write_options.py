@@ -78,6 +78,14 @@ def test_everything_given() -> None:
             "OAUTHBEARER cannot be used for writing",
         ),
         ({"kafka.sasl.kerberos.keytab": "k"}, "GSSAPI, through librdkafka; not for writing"),
+        (
+            {"kafka.security.protocol": "SASL_PLAINTEXT"},
+            "'kafka.sasl.mechanism': GSSAPI, Kafka's default where no mechanism is given, cannot be used for writing",
+        ),
+        (
+            {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "SCRAM-SHA-1"},
+            "'kafka.sasl.mechanism': 'SCRAM-SHA-1' is none of PLAIN",
+        ),
         ({"kafka.sasl.oauthbearer.config": "c"}, "OAUTHBEARER, through librdkafka; not for writing"),
     ],
 )

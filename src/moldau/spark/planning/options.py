@@ -6,14 +6,13 @@ Reading them ends in one value, `ReadOptions`, which travels to the executors; n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
-from moldau.client.errors import SettingError
 from moldau.client.settings import ClientSettings
 from moldau.spark.fetching.read_settings import READ_COMMITTED, READ_UNCOMMITTED, ReadSettings
-from moldau.spark.kafka_keys import kafka_properties
+from moldau.spark.kafka_keys import kafka_properties, under_kafka_names
 from moldau.spark.option_table import (
     READ,
     Option,
@@ -41,8 +40,6 @@ from moldau.spark.planning.offsets import (
 from moldau.spark.planning.patterns import compile_pattern
 from moldau.spark.values.options import VALUE_OPTIONS
 from moldau.types.ids import TopicPartition
-
-T = TypeVar("T")
 
 BATCH: Final = frozenset({Use.BATCH_READ})
 STREAM: Final = frozenset({Use.STREAM_READ})
@@ -401,11 +398,3 @@ def read_reading(options: Mapping[str, str], properties: Mapping[str, str], fail
         timeout_seconds=(POLL_TIMEOUT_MS if timeout_ms is None else timeout_ms) / 1000,
     )
     return under_kafka_names(lambda: plain.with_properties(properties))
-
-
-def under_kafka_names(read: Callable[[], T]) -> T:
-    """A client setting is an option with a prefix here."""
-    try:
-        return read()
-    except SettingError as error:
-        raise OptionError(f"kafka.{error.key}", str(error).removeprefix(f"{error.key}: ")) from None

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from moldau.client.login import WIRE_MECHANISMS, described_mechanism
 from moldau.client.settings import ClientSettings
-from moldau.spark.kafka_keys import kafka_properties
+from moldau.spark.kafka_keys import kafka_properties, under_kafka_names
 from moldau.spark.option_table import (
     WRITE,
     Option,
@@ -18,7 +19,6 @@ from moldau.spark.option_table import (
     read_count,
     read_flag,
 )
-from moldau.spark.planning.options import under_kafka_names
 from moldau.spark.values.options import VALUE_OPTIONS
 from moldau.spark.writing.identity import DEFAULT_PREFIX, SINK_ID, default_sink_id
 from moldau.wire.compression import Codec
@@ -39,6 +39,8 @@ OF_EXACTLY_ONCE: Final = (
     "sinkId", "sinkStartsAtBatch", "transactionalIdPrefix", "stageBytes", "queryId", "batchId",
 )  # fmt: skip
 """Nothing looks at them at least once."""
+CLIENT_DEFAULTS: Final = {"retry.backoff.ms": "20"}
+"""Transactions end within milliseconds: short pauses, where nothing else is given."""
 
 WRITE_OPTIONS: Final = (
     Option("topic", WRITE, "", "where all rows go; without it each row names its topic in the column `topic`"),
@@ -129,8 +131,8 @@ def parse_write_options(given: Mapping[str, str], use: Use) -> WriteOptions:
     if ("queryid" in options) != (batch is not None):
         raise OptionError("queryId", "goes together with batchId")
     codec = read_codec(properties)
-    client = under_kafka_names(lambda: ClientSettings.from_properties(properties))
-    refuse_librdkafka_mechanisms(client)
+    client = under_kafka_names(lambda: ClientSettings.from_properties(CLIENT_DEFAULTS | properties))
+    refuse_librdkafka_mechanisms(client, properties)
     transaction_ms = read_number(properties, "transaction.timeout.ms", TRANSACTION_MS, 1000)
     if transaction_ms > LARGEST_TRANSACTION_MS:
         raise OptionError("kafka.transaction.timeout.ms", f"{transaction_ms} is more than {LARGEST_TRANSACTION_MS}")
@@ -164,12 +166,12 @@ def refuse_options_of_exactly_once(options: Mapping[str, str]) -> None:
             raise OptionError(name, "has no meaning with delivery=at-least-once; it is for delivery=exactly-once")
 
 
-def refuse_librdkafka_mechanisms(client: ClientSettings) -> None:
+def refuse_librdkafka_mechanisms(client: ClientSettings, properties: Mapping[str, str]) -> None:
     """Encoded batches go over a connection of our own, and librdkafka lends none."""
-    if client.needs_librdkafka and client.sasl is not None:
+    if client.needs_librdkafka:
         raise OptionError(
             "kafka.sasl.mechanism",
-            f"{client.sasl.mechanism} cannot be used for writing; PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 can",
+            f"{described_mechanism(properties)} cannot be used for writing; {', '.join(WIRE_MECHANISMS)} can",
         )
 
 
