@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from typing import Any
 
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from moldau.spark.errors import SourceError
-from moldau.spark.fetching.arrow import Assembler
-from moldau.spark.fetching.fallback import read_with_librdkafka
 from moldau.spark.fetching.prefetch import read_split
 from moldau.spark.fetching.read_settings import ReadSettings
 from moldau.spark.planning.split import Split
@@ -22,11 +19,12 @@ from tests.support.clients import A_DAY_AGO_MS, CODECS
 from tests.support.segments import partition_folder, segment_files
 from tests.support.split_reading import (
     COLUMNS,
+    LIBRDKAFKA,
+    PATHS,
     SECONDS,
     Row,
     client_settings,
     librdkafka_rows,
-    rows_of,
     split_of,
     task_rows,
 )
@@ -206,7 +204,8 @@ def test_append_time_filters_and_columns(address: str, admin: AdminClient, topic
     assert task_rows(address, split, ["offset"]) == [(0,), (1,), (2,)]
 
 
-def test_an_open_transaction_holds_the_reader_back(address: str, admin: AdminClient, topic: str) -> None:
+@pytest.mark.parametrize("path", PATHS)
+def test_an_open_transaction_holds_the_reader_back(address: str, admin: AdminClient, topic: str, path: str) -> None:
     create_topic(admin, topic)
     writer = producer(address, **{"transactional.id": topic})
     writer.init_transactions(SECONDS)
@@ -215,10 +214,10 @@ def test_an_open_transaction_holds_the_reader_back(address: str, admin: AdminCli
     writer.flush(SECONDS)
     split = split_of(address, topic, 0, 1)
     with pytest.raises(SourceError, match=r"still open holds back the offsets from 0 on"):
-        task_rows(address, split, timeout_seconds=0.5, max_wait_ms=50)
-    assert task_rows(address, split, ["value"], isolation="read_uncommitted") == [(b"undecided",)]
+        task_rows(address, split, path=path, timeout_seconds=0.5, max_wait_ms=50)
+    assert task_rows(address, split, ["value"], path=path, isolation="read_uncommitted") == [(b"undecided",)]
     writer.commit_transaction(SECONDS)
-    assert task_rows(address, split, ["value"]) == [(b"undecided",)]
+    assert task_rows(address, split, ["value"], path=path) == [(b"undecided",)]
 
 
 def test_librdkafka_gives_the_same_rows(address: str, admin: AdminClient, topic: str) -> None:
@@ -232,10 +231,5 @@ def test_librdkafka_gives_the_same_rows(address: str, admin: AdminClient, topic:
     expected = librdkafka_rows(address, topic)
     for start, end in ((0, last), (3, last - 2), (last // 2, last // 2 + 1)):
         split = split_of(address, topic, start, end)
-        rows: list[Row] = []
-        batches: Any = read_with_librdkafka(
-            split, SMALL, Assembler(COLUMNS, topic, 0), {"bootstrap.servers": address, "fetch.max.wait.ms": "50"}
-        )
-        for batch in batches:
-            rows += rows_of(batch)
+        rows = task_rows(address, split, settings=SMALL, path=LIBRDKAFKA)
         assert rows == task_rows(address, split) == [row for row in expected if start <= row[OFFSET] < end]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +10,16 @@ import confluent_kafka
 
 from moldau.client.cluster import Cluster
 from moldau.client.settings import ClientSettings
+from moldau.spark.fetching.arrow import Assembler
+from moldau.spark.fetching.fallback import read_with_librdkafka
 from moldau.spark.fetching.prefetch import read_split
 from moldau.spark.fetching.read_settings import ReadSettings
 from moldau.spark.planning.split import Split
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 SECONDS = 30.0
+PATHS = WIRE, LIBRDKAFKA = "wire", "librdkafka"
+"""A task reads over our own connections, or through librdkafka where only that can log in."""
 Row = tuple[Any, ...]
 
 
@@ -30,17 +34,28 @@ def split_of(address: str, topic: str, start: int, end: int, partition: int = 0)
     return Split(topic, found.topic_id, partition, start, end, found.partitions[partition].leader_id)
 
 
+def batches_through(
+    path: str, address: str, split: Split, settings: ReadSettings, columns: Sequence[str] = COLUMNS
+) -> Iterator[Any]:
+    """The batches of a split over one of PATHS."""
+    if path == WIRE:
+        return read_split(split, client_settings(address), settings, columns)
+    assembler = Assembler(columns, split.topic, split.partition)
+    return read_with_librdkafka(split, settings, assembler, {"bootstrap.servers": address, "retry.backoff.ms": "20"})
+
+
 def task_rows(
     address: str,
     split: Split,
     columns: Sequence[str] = COLUMNS,
     settings: ReadSettings | None = None,
+    path: str = WIRE,
     **changes: Any,
 ) -> list[Row]:
     """The rows of a split, column by column in the order asked for; times in microseconds."""
     chosen = replace(settings or ReadSettings(timeout_seconds=SECONDS), **changes)
     rows: list[Row] = []
-    for batch in read_split(split, client_settings(address), chosen, columns):
+    for batch in batches_through(path, address, split, chosen, columns):
         batch.validate(full=True)
         assert batch.num_rows
         rows += rows_of(batch)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
+FIRST_CONTACT_SECONDS: Final = 10.0
+"""How long a query waits at its start for a broker that is not there."""
+
 
 class SourceError(Exception):
     """Base of the data source's errors."""
@@ -21,6 +27,15 @@ class TopicMissing(SourceError):
 
 class ClusterUnavailable(SourceError):
     """No broker answered."""
+
+
+def no_broker_answers(addresses: Iterable[object], cause: object, seconds: float) -> ClusterUnavailable:
+    servers = ", ".join(str(address) for address in addresses)
+    return ClusterUnavailable(
+        f"no answer from the cluster of kafka.bootstrap.servers ({servers}), tried for {seconds:g} s: {cause}. Check "
+        "that it runs and that its listeners can be reached from here, then start again: a stream goes on from its "
+        "checkpoint. kafka.default.api.timeout.ms says how long a running query waits"
+    )
 
 
 class ForeignCheckpoint(SourceError):

@@ -9,11 +9,14 @@ import re
 import pytest
 from pyspark.sql.types import StructType
 
+from moldau.spark.fetching.task import ReadTask
 from moldau.spark.kafka_keys import HONOURED, IGNORED, REFUSED, kafka_keys
 from moldau.spark.option_table import OptionError, Use
+from moldau.spark.planning.catalog import open_catalog
 from moldau.spark.planning.offsets import EARLIEST, LATEST, At, AtOffsets, AtTime, AtTimes
 from moldau.spark.planning.options import OPTIONS, ReadOptions, check_read_options, parse_read_options
 from moldau.spark.planning.reading import offered_schema, read_task
+from moldau.spark.planning.split import Split
 from moldau.types.ids import TopicPartition
 
 NEEDED = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
@@ -60,6 +63,18 @@ def test_a_misspelt_option_is_refused_with_the_nearest_name() -> None:
     assert "'kafka.group.id'" in refusal(kafka__groupid="x")
     assert "'value.format'" in refusal(value__fromat="json")
     assert "there is no such option" in refusal(zzz="1")
+
+
+def test_a_login_that_cannot_be() -> None:
+    login = {"kafka__security__protocol": "SASL_PLAINTEXT"}
+    unknown = refusal(**login, kafka__sasl__mechanism="SCRAM-SHA-1")
+    assert "option 'kafka.sasl.mechanism': 'SCRAM-SHA-1' is none of PLAIN, SCRAM-SHA-256" in unknown
+    options = parsed(**login)
+    with pytest.raises(OptionError, match=r"'kafka\.sasl\.mechanism': GSSAPI, Kafka's default .*--no-binary"):
+        open_catalog(options.client, options.properties)
+    task = ReadTask(options.client, options.properties, options.reading, ("value",))
+    with pytest.raises(OptionError, match=r"'kafka\.sasl\.mechanism': GSSAPI, Kafka's default .*--no-binary"):
+        next(task.read(Split("orders", None, 0, 0, 1)))
 
 
 def test_an_option_of_another_use_says_where_it_belongs() -> None:

@@ -1,21 +1,29 @@
 """The same rows through librdkafka, for SASL mechanisms that only it knows (GSSAPI, OAUTHBEARER).
 
 Each consumed message becomes a record of a batch in memory, which the same kernel turns into columns, so that the rows
-cannot differ. It is slower: librdkafka makes an object of every message. It does not tell topic ids, so a topic that
-was deleted and created again is noticed only by its offsets.
+cannot differ. It is slower: librdkafka makes an object of every message. Data loss is judged by the same rules; whether
+the topic is still the planned one is looked up when a split begins and when something is wrong, not with every fetch.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import replace
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from moldau.client.librdkafka import translate
+from moldau.client.librdkafka import make_client, translate
+from moldau.client.settings import ClientSettings
 from moldau.kernels import RecordColumns
-from moldau.spark.errors import ClusterUnavailable, DataLoss, SourceError
-from moldau.spark.fetching.partition_fetcher import LOG
+from moldau.spark.errors import ClusterUnavailable, SourceError
+from moldau.spark.fetching.loss import LossPolicy
 from moldau.spark.fetching.read_settings import LARGEST_BATCH_BYTES, ReadSettings
+from moldau.spark.kafka_keys import under_kafka_names
+from moldau.spark.planning.librdkafka_catalog import AWAY, UNKNOWN, LibrdkafkaCatalog
+from moldau.spark.planning.offsets import EARLIEST, LATEST
+from moldau.types.error_codes import RETRIABLE
+from moldau.types.ids import TopicPartition
 from moldau.wire.batch import CREATE_TIME, HEADER_SIZE, LOG_APPEND_TIME
 from moldau.wire.records import Record, build_batch
 
@@ -31,7 +39,10 @@ Message = Any
 MESSAGES_AT_ONCE: Final = 10_000
 POLL_SECONDS: Final = 0.5
 NO_GROUP: Final = "moldau-spark-reader"
-FOREVER: Final = 2**63 - 1
+SMALL_RECORD_BYTES: Final = 64
+"""No more messages at once than fill an Arrow batch, were they as small as this."""
+LARGEST_FETCH_BYTES: Final = 1_000_000_000
+LOOK_SECONDS: Final = 10.0
 
 
 def read_with_librdkafka(
@@ -39,7 +50,7 @@ def read_with_librdkafka(
 ) -> Iterator[pa.RecordBatch]:
     built = RecordColumns(assembler.want, assembler.row_bytes, settings.low_timestamp, settings.high_timestamp)
     room = min(settings.batch_bytes, LARGEST_BATCH_BYTES)
-    for messages in LibrdkafkaSplit(split, settings, properties):
+    for messages in under_kafka_names(lambda: LibrdkafkaSplit(split, settings, properties)):
         for head, payload, last_offset in as_batches(messages):
             position = 0
             while position <= last_offset:
@@ -48,6 +59,22 @@ def read_with_librdkafka(
                     yield assembler.batch(built.take())
     if built.rows:
         yield assembler.batch(built.take())
+
+
+class Meaning(Enum):
+    """What a message without a record says."""
+
+    PASSING = auto()
+    END = auto()
+    MISPLACED = auto()
+    """The offset, or the topic, is not there."""
+
+
+class Log(NamedTuple):
+    first: int
+    reach: int
+    """Where readers have to stop: before the first open transaction, or at the end with read_uncommitted."""
+    last: int
 
 
 class LibrdkafkaSplit:
@@ -59,12 +86,26 @@ class LibrdkafkaSplit:
         settings: ReadSettings,
         properties: Mapping[str, str],
         monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._split = split
-        self._monotonic = monotonic
         self._settings = settings
-        self._config: dict[str, Any] = {
-            **translate(properties),
+        self._properties = properties
+        self._policy = LossPolicy(split, settings)
+        self._monotonic = monotonic
+        self._sleep = sleep
+        client = ClientSettings.from_properties(properties)
+        self._pause = client.backoff_seconds
+        look_seconds = min(client.total_seconds, settings.timeout_seconds, LOOK_SECONDS)
+        self._catalog = LibrdkafkaCatalog(replace(client, total_seconds=look_seconds), properties)
+        self._at_once = max(1, min(MESSAGES_AT_ONCE, settings.batch_bytes // SMALL_RECORD_BYTES))
+        self._moved = monotonic()
+        self._problem = "nothing came"
+
+    def _config(self) -> dict[str, Any]:
+        settings = self._settings
+        return {
+            **translate(self._properties),
             "group.id": NO_GROUP,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -72,84 +113,116 @@ class LibrdkafkaSplit:
             "enable.partition.eof": True,
             "isolation.level": settings.isolation,
             "check.crcs": settings.check_crcs,
-            "queued.max.messages.kbytes": settings.budget_bytes // 1024,
+            "fetch.wait.max.ms": settings.max_wait_ms,
+            "max.partition.fetch.bytes": min(settings.fetch_bytes, LARGEST_FETCH_BYTES),
+            "queued.max.messages.kbytes": max(1, settings.budget_bytes // 1024),
         }
 
     def __iter__(self) -> Iterator[list[Message]]:
-        from confluent_kafka import Consumer, TopicPartition
+        from confluent_kafka import Consumer
+        from confluent_kafka import TopicPartition as Place
 
-        consumer = Consumer(self._config)
+        position = self._settled(self._split.start, self._settings.timeout_seconds)
+        if position is None:
+            return
+        consumer: Any = under_kafka_names(lambda: make_client(Consumer, self._config(), self._properties))
         try:
-            place = TopicPartition(self._split.topic, self._split.partition, self._start(consumer))
-            consumer.assign([place])
-            yield from self._messages(consumer)
+            self._moved = self._monotonic()
+            while position is not None:
+                consumer.assign([Place(self._split.topic, self._split.partition, position)])
+                position = yield from self._run(consumer, position)
         finally:
             consumer.close()
 
-    def _messages(self, consumer: Consumer) -> Iterator[list[Message]]:
-        from confluent_kafka import TopicPartition
-
-        moved = self._monotonic()
-        here = TopicPartition(self._split.topic, self._split.partition)
-        while True:
-            arrived = consumer.consume(MESSAGES_AT_ONCE, POLL_SECONDS)
-            messages = [message for message in arrived if message.error() is None]
-            ended = any(self._is_end(message) for message in arrived)
+    def _run(self, consumer: Consumer, position: int) -> Generator[list[Message], None, int | None]:
+        """Messages from here on while all is well; gives the offset to begin anew from, or None at the end."""
+        while position < self._split.end:
+            arrived = consumer.consume(1, POLL_SECONDS)
             if arrived:
-                moved = self._monotonic()
+                arrived += consumer.consume(self._at_once, 0)
+            messages = [message for message in arrived if message.error() is None]
             wanted = [message for message in messages if message.offset() < self._split.end]
             if wanted:
                 yield wanted
-            (position,) = consumer.position([here])
-            if len(wanted) < len(messages) or position.offset >= self._split.end or ended:
-                return
-            if self._monotonic() - moved > self._settings.timeout_seconds:
-                raise ClusterUnavailable(
-                    f"cannot read {self._name} at offset {max(position.offset, self._split.start)}: nothing came for "
-                    f"{self._settings.timeout_seconds:g} s (kafkaConsumer.pollTimeoutMs)"
-                )
+                position, self._moved = wanted[-1].offset() + 1, self._monotonic()
+            said = {self._meaning(position, message) for message in arrived if message.error() is not None}
+            if len(wanted) < len(messages) or Meaning.END in said:
+                return None
+            if self._monotonic() - self._moved > self._settings.timeout_seconds:
+                return self._given_up(position)
+            if Meaning.MISPLACED in said:
+                self._sleep(self._pause)
+                return self._settled(position)
+        return None
 
-    @property
-    def _name(self) -> str:
-        return f"{self._split.topic}-{self._split.partition}"
-
-    def _is_end(self, message: Message) -> bool:
-        """Whether this message says that the log has ended, beyond the split's end; raises other errors."""
+    def _meaning(self, position: int, message: Message) -> Meaning:
         from confluent_kafka import KafkaError
 
         error = message.error()
-        if error is None:
-            return False
-        if error.code() != KafkaError._PARTITION_EOF:
-            if error.retriable() or error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
-                return False
-            raise SourceError(f"cannot read {self._name}: {error.str()}")
-        reached: int = message.offset()
-        if reached < self._split.end:
-            LOG.debug("%s: end of the log at %d, waiting for %d", self._name, reached, self._split.end)
-        return reached >= self._split.end
+        if error.code() == KafkaError._PARTITION_EOF:
+            return Meaning.END if message.offset() >= self._split.end else Meaning.PASSING
+        if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, *UNKNOWN):
+            return Meaning.MISPLACED
+        if error.retriable() or error.code() in AWAY or error.code() in RETRIABLE:
+            self._problem = error.str()
+            return Meaning.PASSING
+        raise SourceError(self._policy.said(position, error.str()))
 
-    def _start(self, consumer: Consumer) -> int:
-        """Where to begin; a log that does not reach there is data loss."""
-        from confluent_kafka import KafkaException, TopicPartition
+    # -- what is there -------------------------------------------------------------------------------------------
 
+    def _settled(self, position: int, patience_seconds: float = 0) -> int | None:
+        """Where to go on, now that the log was looked at; None if nothing is left."""
+        log = self._look(position, patience_seconds)
+        if log is None:
+            return None
+        if log.first <= position <= log.last:
+            return position
+        self._moved = self._monotonic()
+        return self._policy.outside(position, log.first, log.last)
+
+    def _given_up(self, position: int) -> int | None:
+        log = self._look(position)
+        if log is None:
+            return None
+        if not log.first <= position <= log.last:
+            self._moved = self._monotonic()
+            return self._policy.outside(position, log.first, log.last)
+        if log.reach >= self._split.end:
+            raise self._policy.gave_up(position, self._problem, ClusterUnavailable)
+        held_back = self._policy.held_back(log.reach, log.last)
+        if held_back is not None:
+            raise self._policy.gave_up(position, held_back, SourceError)
+        self._policy.lost(self._policy.short(log.reach))
+        return None
+
+    def _look(self, position: int, patience_seconds: float = 0) -> Log | None:
+        """The log of the planned topic; None if it is gone and that may be."""
+        began = known = self._monotonic()
+        while True:
+            try:
+                view = self._catalog.described([self._split.topic]).get(self._split.topic)
+                if view is not None and view.topic_id not in (None, self._split.topic_id or view.topic_id):
+                    self._policy.lost(self._policy.recreated)
+                    return None
+                log = None if view is None else self._log()
+                if log is not None:
+                    return log
+                if self._monotonic() - known > self._settings.missing_seconds:
+                    self._policy.topic_gone(position)
+                    return None
+            except ClusterUnavailable as error:
+                known = self._monotonic()
+                if known - began >= patience_seconds:
+                    raise self._policy.gave_up(position, str(error), ClusterUnavailable) from error
+            self._sleep(self._pause)
+
+    def _log(self) -> Log | None:
         place = TopicPartition(self._split.topic, self._split.partition)
-        try:
-            first, last = consumer.get_watermark_offsets(place, timeout=self._settings.timeout_seconds)
-        except KafkaException as error:
-            raise ClusterUnavailable(f"cannot read {self._name}: {error}") from error
-        start = self._split.start
-        problem = ""
-        if start < first:
-            gone = min(first, self._split.end) - 1
-            problem = f"{self._name}: offsets {start} to {gone} are gone, the log begins at {first}"
-        elif start > last:
-            problem = f"{self._name}: offset {start} is wanted, but the log ends at {last}"
-        if problem and self._settings.fail_on_data_loss:
-            raise DataLoss(problem)
-        if problem:
-            LOG.warning("%s; going on with what is there, since failOnDataLoss is false", problem)
-        return int(min(max(start, first), last))
+        committed = self._settings.committed
+        asked = ((EARLIEST, False), (LATEST, committed), (LATEST, False))
+        found = [self._catalog.offsets({place: time}, committed=level).get(place) for time, level in asked]
+        first, reach, last = found
+        return None if first is None or reach is None or last is None else Log(first, reach, last)
 
 
 def as_batches(messages: list[Message]) -> Iterator[tuple[bytes, bytes, int]]:

@@ -13,17 +13,17 @@ tail was compacted away); it is believed when it comes twice.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from moldau.client.cluster import Cluster, check, passes
+from moldau.client.cluster import LONGEST_BACKOFF_SECONDS, Cluster, check, passes
 from moldau.client.connection import Connection
 from moldau.client.errors import ClientError, ConnectionLost
 from moldau.kernels import skim_batches
-from moldau.spark.errors import ClusterUnavailable, DataLoss, SourceError
+from moldau.spark.errors import ClusterUnavailable, SourceError
+from moldau.spark.fetching.loss import LossPolicy
 from moldau.spark.fetching.read_settings import ReadSettings
 from moldau.spark.planning.split import Split
 from moldau.types.errors import ErrorCode, KafkaError
@@ -39,13 +39,8 @@ from moldau.wire.schema import ZERO_UUID
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-LOG: Final = logging.getLogger("moldau.spark")
-
 FETCH_BY_ID_FROM: Final = 13
 EARLIEST, LATEST = -2, -1
-LONGEST_PAUSE_SECONDS: Final = 1.0
-MISSING_SECONDS: Final = 10.0
-"""How long brokers may say that a topic is unknown before that is believed: news of it travels."""
 SMALLEST_FETCH: Final = 64 * 1024
 FIRST_FETCH: Final = 1 << 20
 GUESSED_RECORD_BYTES: Final = 1024
@@ -94,6 +89,7 @@ class PartitionFetcher:
         self._cluster = cluster
         self._split = split
         self._settings = settings
+        self._policy = LossPolicy(split, settings)
         self._monotonic = monotonic
         self._sleep = sleep
         self._topic_id = split.topic_id or ZERO_UUID
@@ -110,7 +106,7 @@ class PartitionFetcher:
 
     @property
     def name(self) -> str:
-        return f"{self._split.topic}-{self._split.partition}"
+        return self._policy.name
 
     @property
     def next_bytes(self) -> int:
@@ -122,6 +118,7 @@ class PartitionFetcher:
         began = self._monotonic()
         known = began
         pause = self._cluster.settings.backoff_seconds
+        longest_pause = max(pause, LONGEST_BACKOFF_SECONDS)
         while True:
             waits = True
             failure: Exception
@@ -142,15 +139,15 @@ class PartitionFetcher:
             now = self._monotonic()
             if not (isinstance(failure, KafkaError) and failure.code in UNKNOWN):
                 known = now
-            if now - known > MISSING_SECONDS:
-                self._lost(f"{self.name}: the topic does not exist any more, offset {offset} was to be read")
+            if now - known > self._settings.missing_seconds:
+                self._policy.topic_gone(offset)
                 return None
             if now + pause > began + self._settings.timeout_seconds:
                 self._give_up(offset, failure)
                 return None
             if waits:
                 self._sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+                pause = min(pause * 2, longest_pause)
 
     # -- one request ---------------------------------------------------------------------------------------------
 
@@ -162,7 +159,7 @@ class PartitionFetcher:
                 raise
             return self._out_of_range(offset)
         except OtherTopic as error:
-            self._lost(str(error))
+            self._policy.lost(str(error))
             return None
         if data.records:
             return self._with_records(offset, data)
@@ -213,7 +210,7 @@ class PartitionFetcher:
         check(topic.error_code, f"topic {self._split.topic}")
         wanted = self._split.topic_id
         if wanted is not None and topic.topic_id not in (wanted, ZERO_UUID):
-            raise OtherTopic(f"{self.name}: the topic was deleted and created again since this read was planned")
+            raise OtherTopic(self._policy.recreated)
         self._topic_id = topic.topic_id
         self._compared = True
         for partition in topic.partitions:
@@ -256,28 +253,20 @@ class PartitionFetcher:
 
     def _behind(self, data: PartitionData) -> NotYet:
         pause = self._settings.max_wait_ms < 1000 * self._cluster.settings.backoff_seconds
-        if self._settings.committed and data.high_watermark >= self._split.end:
-            return NotYet(
-                f"a transaction that is still open holds back the offsets from {data.last_stable_offset} on; "
-                "isolation.level=read_uncommitted reads them",
-                pause=pause,
-            )
-        problem = f"{self.name}: the log ends at {self._reach(data)}, before the wanted end {self._split.end}"
-        return NotYet(problem, pause=pause, is_loss=True)
+        held_back = self._policy.held_back(data.last_stable_offset, data.high_watermark)
+        if held_back is not None:
+            return NotYet(held_back, pause=pause)
+        return NotYet(self._policy.short(self._reach(data)), pause=pause, is_loss=True)
 
     def _out_of_range(self, offset: int) -> Answer | None:
         if self._rack:
             self._look_again()  # a replica may be behind: its leader decides
             raise NotYet("the replica does not have the offset")
         first, last = self._offset_at(EARLIEST), self._offset_at(LATEST)
-        if offset < first:
-            goes_on = min(first, self._split.end)
-            self._lost(f"{self.name}: offsets {offset} to {goes_on - 1} are gone, the log begins at {first}")
-            return Answer(b"", (), goes_on)
-        if offset > last:
-            self._lost(f"{self.name}: offset {offset} is wanted, but the log ends at {last}")
-            return None
-        raise NotYet(f"offset {offset} is between {first} and {last}, but out of range", pause=True)
+        if first <= offset <= last:
+            raise NotYet(f"offset {offset} is between {first} and {last}, but out of range", pause=True)
+        goes_on = self._policy.outside(offset, first, last)
+        return None if goes_on is None else Answer(b"", (), goes_on)
 
     def _offset_at(self, place: int) -> int:
         partition = ListOffsetsPartition(partition_index=self._split.partition, timestamp=place)
@@ -291,22 +280,19 @@ class PartitionFetcher:
 
     # -- giving up -----------------------------------------------------------------------------------------------
 
-    def _said(self, offset: int, problem: str) -> str:
-        broker = "" if self.connection is None else f" from {self.connection.address}"
-        return f"cannot read {self.name} at offset {offset}{broker}: {problem}"
+    @property
+    def _broker(self) -> str:
+        return "" if self.connection is None else f" from {self.connection.address}"
 
-    def _lost(self, problem: str) -> None:
-        if self._settings.fail_on_data_loss:
-            raise DataLoss(problem)
-        LOG.warning("%s; going on with what is there, since failOnDataLoss is false", problem)
+    def _said(self, offset: int, problem: str) -> str:
+        return self._policy.said(offset, problem, self._broker)
 
     def _give_up(self, offset: int, failure: Exception) -> None:
         if isinstance(failure, NotYet) and failure.is_loss:
-            self._lost(str(failure))
+            self._policy.lost(str(failure))
             return
         kind = SourceError if isinstance(failure, NotYet) else ClusterUnavailable
-        tried = f"tried for {self._settings.timeout_seconds:g} s (kafkaConsumer.pollTimeoutMs)"
-        raise kind(f"{self._said(offset, str(failure))}; {tried}") from failure
+        raise self._policy.gave_up(offset, str(failure), kind, self._broker) from failure
 
 
 REQUEST_FOR_VERSION: Final = FetchRequest()

@@ -23,6 +23,8 @@ class ReadSettings:
     fail_on_data_loss: bool = True
     timeout_seconds: float = 120.0
     """How long a task waits without getting on (`kafkaConsumer.pollTimeoutMs`)."""
+    missing_seconds: float = 10.0
+    """How long brokers may say that a topic is unknown before that is believed: news of it travels."""
     check_crcs: bool = True
     fetch_bytes: int = 4 * MEBIBYTE
     """Most bytes of one answer (`max.partition.fetch.bytes`); a larger batch still comes whole."""

@@ -14,7 +14,8 @@ from uuid import UUID
 from moldau.client.cluster import Cluster, CoordinatorKind, check
 from moldau.client.errors import AuthenticationFailed, ConnectionLost
 from moldau.client.settings import ClientSettings
-from moldau.spark.errors import ClusterUnavailable
+from moldau.spark.errors import FIRST_CONTACT_SECONDS, ClusterUnavailable, no_broker_answers
+from moldau.spark.kafka_keys import under_kafka_names
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import ZERO_TOPIC_ID, TopicPartition
 from moldau.wire.messages.list_offsets import (
@@ -33,8 +34,6 @@ from moldau.wire.messages.offset_commit import (
 
 T = TypeVar("T")
 
-FIRST_CONTACT_SECONDS: Final = 10.0
-"""How long a query waits at its start for a broker that is not there."""
 NEW_TOPIC_SECONDS: Final = 2.0
 PUBLISH_SECONDS: Final = 10.0
 CONSUMER: Final = -1
@@ -73,17 +72,8 @@ def open_catalog(settings: ClientSettings, properties: Mapping[str, str]) -> Cat
     if settings.needs_librdkafka:
         from moldau.spark.planning.librdkafka_catalog import LibrdkafkaCatalog
 
-        return LibrdkafkaCatalog(settings, properties)
+        return under_kafka_names(lambda: LibrdkafkaCatalog(settings, properties))
     return WireCatalog(settings)
-
-
-def unavailable_text(settings: ClientSettings, seconds: float, problem: str) -> str:
-    servers = ", ".join(str(address) for address in settings.bootstrap)
-    return (
-        f"no answer from the cluster of kafka.bootstrap.servers ({servers}), tried for {seconds:g} s: {problem}. "
-        "Check that the cluster runs and that the driver can reach it, then start the query again: a stream goes on "
-        "from its checkpoint. kafka.default.api.timeout.ms says how long a running query waits"
-    )
 
 
 class WireCatalog:
@@ -120,7 +110,7 @@ class WireCatalog:
         try:
             return self._cluster.retrying(action, limit)
         except ConnectionLost as error:
-            raise ClusterUnavailable(unavailable_text(settings, limit, str(error))) from error
+            raise no_broker_answers(settings.bootstrap, error, limit) from error
         except AuthenticationFailed as error:
             raise ClusterUnavailable(str(error)) from error
 

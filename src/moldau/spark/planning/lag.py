@@ -22,6 +22,7 @@ from typing import Final
 from moldau.client.errors import ClientError
 from moldau.client.settings import ClientSettings
 from moldau.spark.errors import ForeignCheckpoint, SourceError
+from moldau.spark.option_table import OptionError
 from moldau.spark.planning.catalog import Catalog, open_catalog
 from moldau.spark.planning.offsets import Position
 from moldau.types.errors import KafkaError
@@ -102,7 +103,7 @@ def publish_progress(query: str, end_offset: str, properties: Mapping[str, str] 
     group = f"{target['prefix']}-{query}" if target["prefix"] else query
     try:
         catalog = open_catalog(ClientSettings.from_properties(wanted), wanted)
-    except ClientError as error:
+    except (ClientError, OptionError) as error:
         log.warning("consumed offsets are not published to group %r: %s", group, error)
         return None
     try:

@@ -14,11 +14,12 @@ from confluent_kafka import KafkaError as RdError
 from confluent_kafka import TopicPartition as RdTopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from moldau.client.librdkafka import translate
+from moldau.client.librdkafka import make_client, translate
 from moldau.client.settings import ClientSettings
-from moldau.spark.errors import ClusterUnavailable, SourceError
-from moldau.spark.planning.catalog import FIRST_CONTACT_SECONDS, GONE, PUBLISH_SECONDS, TopicView, unavailable_text
+from moldau.spark.errors import FIRST_CONTACT_SECONDS, ClusterUnavailable, SourceError, no_broker_answers
+from moldau.spark.planning.catalog import GONE, PUBLISH_SECONDS, TopicView
 from moldau.spark.planning.offsets import EARLIEST, LATEST
+from moldau.types.error_codes import RETRIABLE
 from moldau.types.ids import ZERO_TOPIC_ID, TopicPartition
 
 UNKNOWN: Final = (*GONE, RdError._UNKNOWN_PARTITION, RdError._UNKNOWN_TOPIC)
@@ -33,27 +34,31 @@ class LibrdkafkaCatalog:
     def __init__(self, settings: ClientSettings, properties: Mapping[str, str]) -> None:
         self._config: dict[str, Any] = {}
         self._config |= translate({name: value for name, value in properties.items() if name not in CONSUMER_ONLY})
-        self._settings = settings
+        self._addresses = settings.bootstrap
         self._seconds = settings.total_seconds
         self._first_seconds = min(settings.total_seconds, FIRST_CONTACT_SECONDS)
-        self._admin = AdminClient(self._config)
+        self._properties = properties
+        self._admin: AdminClient = make_client(AdminClient, self._config, properties)
 
     def topics(self, names: frozenset[str] | None) -> dict[str, TopicView]:
         try:
             listed = self._admin.list_topics(timeout=self._first_seconds).topics
         except KafkaException as error:
-            raise ClusterUnavailable(unavailable_text(self._settings, self._first_seconds, str(error))) from None
-        wanted = [name for name in sorted(listed) if names is None or name in names]
-        if not wanted:
+            raise no_broker_answers(self._addresses, error, self._first_seconds) from None
+        return self.described([name for name in sorted(listed) if names is None or name in names])
+
+    def described(self, names: list[str]) -> dict[str, TopicView]:
+        """Those of a few topics that exist, without asking for all there are."""
+        if not names:
             return {}
-        described = self._admin.describe_topics(TopicCollection(wanted), request_timeout=self._seconds)
+        described = self._admin.describe_topics(TopicCollection(names), request_timeout=self._seconds)
         views = {}
         for name, future in described.items():
             try:
                 views[name] = view_of(future.result())
             except KafkaException as error:
                 if error.args[0].code() not in UNKNOWN:
-                    raise self._failed(f"topic {name}", error) from error
+                    raise self._failure(f"topic {name}", error) from error
         return views
 
     def offsets(self, wanted: Mapping[TopicPartition, int], *, committed: bool) -> dict[TopicPartition, int]:
@@ -69,11 +74,12 @@ class LibrdkafkaCatalog:
                 found[TopicPartition(place.topic, place.partition)] = future.result().offset
             except KafkaException as error:
                 if error.args[0].code() not in UNKNOWN:
-                    raise self._failed(f"offsets of {place.topic}-{place.partition}", error) from error
+                    raise self._failure(f"offsets of {place.topic}-{place.partition}", error) from error
         return found
 
     def publish(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        consumer = Consumer(self._config | {"group.id": group, "socket.timeout.ms": round(PUBLISH_SECONDS * 1000)})
+        config = self._config | {"group.id": group, "socket.timeout.ms": round(PUBLISH_SECONDS * 1000)}
+        consumer: Consumer = make_client(Consumer, config, self._properties)
         try:
             places = [RdTopicPartition(place.topic, place.partition, offset) for place, offset in offsets.items()]
             for done in consumer.commit(offsets=places, asynchronous=False):
@@ -84,13 +90,14 @@ class LibrdkafkaCatalog:
         finally:
             consumer.close()
 
+    def _failure(self, what: str, error: KafkaException) -> SourceError:
+        code = error.args[0].code()
+        if code in AWAY:
+            return no_broker_answers(self._addresses, f"{what}: {error}", self._seconds)
+        return ClusterUnavailable(f"{what}: {error}") if code in RETRIABLE else SourceError(f"{what}: {error}")
+
     def close(self) -> None:
         """librdkafka closes its connections when the last reference is gone."""
-
-    def _failed(self, what: str, error: KafkaException) -> SourceError:
-        if error.args[0].code() in AWAY:
-            return ClusterUnavailable(unavailable_text(self._settings, self._seconds, f"{what}: {error}"))
-        return SourceError(f"{what}: {error}")
 
 
 def spec_of(time: int) -> Any:
