@@ -35,8 +35,6 @@ from tests.support.sink import Killed, KillSwitch, Sink, cut, read_committed, ro
 from tests.support.waiting import wait_until
 
 ROWS = [f"row-{number}" for number in range(12)]
-EAGER = {"kafka.batch.size": "1", "kafka.max.request.size": "1", "stageBytes": "1"}
-"""The transaction opens, and the broker knows, with the first row."""
 
 
 @pytest.fixture
@@ -187,7 +185,7 @@ class TestAttemptsThatOutliveTheirRun:
     @pytest.mark.parametrize("tasks", [1, 2, 3])
     def test_with_an_open_transaction(self, sink: Sink, tasks: int) -> None:
         """The driver was killed, an executor lives on, and the new run has as many tasks, fewer, or more."""
-        eager = sink.with_options(**EAGER)
+        eager = sink.eager()
         eager.batch("run-0", 0, cut(rows_of_batch(0), 2))
         zombie = Held(eager, Attempt("run-0", "w", 1, 1), cut(rows_of_batch(1), 2)[1])
         eager.batch("run-1", 1, cut(rows_of_batch(1), tasks))
@@ -204,7 +202,7 @@ class TestAttemptsThatOutliveTheirRun:
         assert read_committed(sink.bootstrap, sink.topic) == once(0, 1)
 
     def test_whose_task_is_empty_in_the_new_run(self, sink: Sink) -> None:
-        eager = sink.with_options(**EAGER)
+        eager = sink.eager()
         eager.batch("run-0", 0, cut(rows_of_batch(0), 2))
         zombie = Held(eager, Attempt("run-0", "w", 1, 1), cut(rows_of_batch(1), 2)[1])
         eager.batch("run-1", 1, [rows_of_batch(1), []])
@@ -213,7 +211,7 @@ class TestAttemptsThatOutliveTheirRun:
 
     def test_of_a_run_that_wrote_nothing_at_all(self, sink: Sink) -> None:
         """All tasks of the new run are empty: the driver takes over."""
-        eager = sink.with_options(**EAGER)
+        eager = sink.eager()
         eager.batch("run-0", 0, cut(rows_of_batch(0), 2))
         zombie = Held(eager, Attempt("run-0", "w", 1, 1), cut(rows_of_batch(1), 2)[1])
         eager.batch("run-1", 1, [[], []])
@@ -223,7 +221,7 @@ class TestAttemptsThatOutliveTheirRun:
 
 class TestTwoAttemptsAtOneTask:
     def test_the_slow_one_accepts_what_the_fast_one_committed(self, sink: Sink) -> None:
-        slow = Held(sink.with_options(**EAGER), Attempt("run-0", "w", 0, 0), rows_of_batch(0))
+        slow = Held(sink.eager(), Attempt("run-0", "w", 0, 0), rows_of_batch(0))
         sink.batch("run-0", 0, [rows_of_batch(0)], write="w")
         assert slow.finish().outcome.skipped
         assert read_committed(sink.bootstrap, sink.topic) == once(0)
@@ -322,8 +320,8 @@ class TestTransactions:
         running = own_broker(**{"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100})
         admin = admin_client(running.address)
         create_topic(admin, topic)
-        options = {**EAGER, "kafka.transaction.timeout.ms": "1000"}
-        sink = Sink(running.address, topic, query=topic, options=options)
+        options = {"kafka.transaction.timeout.ms": "1000"}
+        sink = Sink(running.address, topic, query=topic, options=options).eager()
         slow = Held(sink, Attempt("run-0", "w", 0, 0), rows_of_batch(0))
         wait_until(lambda: nothing_is_open(admin, topic), "the broker ends the transaction", 60)
         end = slow.finish()
@@ -343,7 +341,7 @@ class TestTransactions:
 
         links = Links(sink.write_options.client)
         with pytest.raises(RuntimeError, match="the user's function"):
-            sink.with_options(**EAGER).task(links, Attempt("run-0", "w", 0, 0), failing())
+            sink.eager().task(links, Attempt("run-0", "w", 0, 0), failing())
         links.close()
         assert read_committed(sink.bootstrap, sink.topic) == Counter()
         sink.batch("run-0", 0, [rows_of_batch(0)])
@@ -397,7 +395,7 @@ class TestTransactionsOfTheFirstForm:
         assert read_committed(address, topic) == wanted
 
     def test_an_attempt_that_outlives_its_run(self, sink: Sink) -> None:
-        eager = sink.with_options(**EAGER)
+        eager = sink.eager()
         eager.batch("run-0", 0, cut(rows_of_batch(0), 2))
         zombie = Held(eager, Attempt("run-0", "w", 1, 1), cut(rows_of_batch(1), 2)[1])
         eager.batch("run-1", 1, [rows_of_batch(1)])

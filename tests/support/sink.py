@@ -75,10 +75,14 @@ class Sink:
     topic: str
     query: str
     options: dict[str, str] = field(default_factory=dict)
+    is_eager: bool = False
+    """The transaction opens, and the broker knows, with the first row."""
 
     def __post_init__(self) -> None:
         given = {"kafka.bootstrap.servers": self.bootstrap, "topic": self.topic, **self.options}
         self.write_options = parse_write_options(given, Use.STREAM_WRITE)
+        if self.is_eager:
+            self.write_options = replace(self.write_options, batch_bytes=1, request_bytes=1, stage_bytes=1)
         self.identity = SinkIdentity(self.write_options.prefix, self.query, self.write_options.sink)
         self.layout = Layout({"value": 0}, self.topic)
 
@@ -106,6 +110,9 @@ class Sink:
 
     def with_options(self, **more: str) -> Sink:
         return replace(self, options={**self.options, **more})
+
+    def eager(self) -> Sink:
+        return replace(self, is_eager=True)
 
 
 def rows_of(values: Sequence[str]) -> pa.RecordBatch:

@@ -205,6 +205,7 @@ class Cluster:
         deadline = now + (self.settings.total_seconds if seconds is None else seconds)
         to_be_told_at: float | None = now + SILENT_SECONDS
         pause = self.settings.backoff_seconds
+        longest_pause = max(pause, LONGEST_BACKOFF_SECONDS)
         while True:
             try:
                 return action()
@@ -217,7 +218,7 @@ class Cluster:
                     log.warning("still trying, for %.0f s more: %s", deadline - now, error)
                 self._forget_what_moved()
             self._sleep(pause)
-            pause = min(pause * 2, LONGEST_BACKOFF_SECONDS)
+            pause = min(pause * 2, longest_pause)
 
     def _forget_what_moved(self) -> None:
         self._leaders.clear()

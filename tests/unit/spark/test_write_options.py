@@ -8,6 +8,7 @@ from pyspark.sql.types import StructType
 from moldau.spark.option_table import OptionError, Use
 from moldau.spark.values.ddl import parse_type
 from moldau.spark.writing.errors import RowRefused
+from moldau.spark.writing.links import Links
 from moldau.spark.writing.options import parse_write_options
 from moldau.spark.writing.rows import check_schema
 from moldau.spark.writing.writers import plan_write
@@ -77,7 +78,6 @@ def test_everything_given() -> None:
             {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "OAUTHBEARER"},
             "OAUTHBEARER cannot be used for writing",
         ),
-        ({"kafka.sasl.kerberos.keytab": "k"}, "GSSAPI, through librdkafka; not for writing"),
         (
             {"kafka.security.protocol": "SASL_PLAINTEXT"},
             "'kafka.sasl.mechanism': GSSAPI, Kafka's default where no mechanism is given, cannot be used for writing",
@@ -86,12 +86,19 @@ def test_everything_given() -> None:
             {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "SCRAM-SHA-1"},
             "'kafka.sasl.mechanism': 'SCRAM-SHA-1' is none of PLAIN",
         ),
+        ({"kafka.sasl.kerberos.keytab": "k"}, "GSSAPI, through librdkafka; not for writing"),
         ({"kafka.sasl.oauthbearer.config": "c"}, "OAUTHBEARER, through librdkafka; not for writing"),
     ],
 )
 def test_refused_options(given: dict[str, str], problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
         parse_write_options({**BROKER, **given}, Use.BATCH_WRITE)
+
+
+def test_pauses_are_short_unless_they_are_given() -> None:
+    for given, seconds in (({}, 0.02), ({"kafka.retry.backoff.ms": "700"}, 0.7)):
+        client = parse_write_options({**BROKER, **given}, Use.BATCH_WRITE).client
+        assert client.backoff_seconds == Links(client).cluster.settings.backoff_seconds == seconds
 
 
 def test_a_query_id_is_for_batches() -> None:

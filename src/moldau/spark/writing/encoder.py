@@ -10,6 +10,7 @@ from typing import Final
 
 from moldau.kernels import crc32c, digest_rows, encode_records, order_rows, route_rows
 from moldau.kernels.encode import STICKY_ROWS
+from moldau.spark.writing.errors import RowRefused
 from moldau.spark.writing.rows import Rows
 from moldau.spark.writing.transactions import ProducerId
 from moldau.types.ids import NO_EPOCH, TopicPartition
@@ -116,10 +117,16 @@ def salt_of(topic: str) -> int:
 
 
 class RowEncoder:
-    def __init__(self, topics: Topics, batch_bytes: int, compression: Compression) -> None:
+    def __init__(
+        self, topics: Topics, batch_bytes: int, compression: Compression, largest_request: int | None = None
+    ) -> None:
         self._topics = topics
-        self._batch_bytes = batch_bytes
         self._compression = compression
+        self._limit = largest_request
+        # What is larger than a batch stands alone in one, where it can be told how large it is.
+        self._batch_bytes = (
+            batch_bytes if largest_request is None else min(batch_bytes, max(1, largest_request - HEADER_SIZE))
+        )
         self._growing: dict[TopicPartition, GrowingBatch] = {}
         self.rows = 0
         self.digest = 0
@@ -170,8 +177,18 @@ class RowEncoder:
         for target in list(self._growing):
             yield self._seal(target)
 
+    def _check_size(self, target: TopicPartition, size: int) -> None:
+        """Before compression, as Java's producer counts."""
+        if self._limit is not None and size > self._limit:
+            raise RowRefused(
+                f"a row for {target.topic}-{target.partition} takes {size} bytes as a record, more than "
+                f"kafka.max.request.size, {self._limit}"
+            )
+
     def _seal(self, target: TopicPartition) -> SealedBatch:
         growing = self._growing.pop(target)
+        if growing.count == 1:
+            self._check_size(target, HEADER_SIZE + growing.size)
         payload = growing.pieces[0] if len(growing.pieces) == 1 else b"".join(growing.pieces)
         codec = self._compression.codec
         if codec != Codec.NONE:

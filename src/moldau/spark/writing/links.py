@@ -7,25 +7,25 @@ connections of their own.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Final
 
 from moldau.client.cluster import Cluster, check
 from moldau.client.connection import Connection
+from moldau.client.errors import ConnectionLost
 from moldau.client.settings import Address, ClientSettings
+from moldau.spark.errors import FIRST_CONTACT_SECONDS, no_broker_answers
 from moldau.spark.writing.errors import SinkError
 from moldau.types.errors import ErrorCode, KafkaError
 
-BACKOFF_SECONDS: Final = 0.02
-"""Transactions end within milliseconds: short pauses first."""
 TOPIC_SECONDS: Final = 15.0
 """How long a topic that is created by being asked for may take to appear."""
 
 
 class Links:
     def __init__(self, settings: ClientSettings) -> None:
-        self.settings = replace(settings, backoff_seconds=min(settings.backoff_seconds, BACKOFF_SECONDS))
-        self.cluster = Cluster(self.settings)
+        self.settings = settings
+        self.cluster = Cluster(settings)
+        self._reached = False
         self._data: dict[Address, Connection] = {}
         self.settled_run: tuple[str, str] | None = None
         """Group and run of a sink that was seen taken over: no task of that run is fenced for it any more."""
@@ -40,6 +40,7 @@ class Links:
 
     def partition_count(self, topic: str) -> int:
         """Of a topic that exists or that the broker creates when it is asked for, as for any Kafka producer."""
+        self.reach()
 
         def look() -> int:
             (found,) = self.cluster.metadata([topic], create=True).topics
@@ -49,11 +50,22 @@ class Links:
             return len(found.partitions)
 
         try:
-            return self.cluster.retrying(look, TOPIC_SECONDS)
+            return self.cluster.retrying(look, min(self.settings.total_seconds, TOPIC_SECONDS))
         except KafkaError as error:
             if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise SinkError(f"topic {topic!r} does not exist and the broker does not create it") from error
             raise SinkError(str(error)) from error
+
+    def reach(self) -> None:
+        """A broker that is away when a write begins is told sooner than one that goes away later."""
+        if self._reached:
+            return
+        seconds = min(self.settings.total_seconds, FIRST_CONTACT_SECONDS)
+        try:
+            self.cluster.retrying(lambda: self.cluster.metadata([]), seconds)
+        except ConnectionLost as error:
+            raise no_broker_answers(self.settings.bootstrap, error, seconds) from error
+        self._reached = True
 
     def close(self) -> None:
         self.cluster.close()

@@ -103,6 +103,8 @@ class WriteOptions:
     stage_bytes: int
     batch_bytes: int
     request_bytes: int
+    largest_request: int | None
+    """Given as `max.request.size`; without it the topic's `max.message.bytes` is the only limit of a record."""
     codec: Codec
     level: int | None
     acks: int
@@ -136,6 +138,7 @@ def parse_write_options(given: Mapping[str, str], use: Use) -> WriteOptions:
     transaction_ms = read_number(properties, "transaction.timeout.ms", TRANSACTION_MS, 1000)
     if transaction_ms > LARGEST_TRANSACTION_MS:
         raise OptionError("kafka.transaction.timeout.ms", f"{transaction_ms} is more than {LARGEST_TRANSACTION_MS}")
+    request_bytes = read_number(properties, "max.request.size", REQUEST_BYTES, 1)
     written = WriteOptions(
         topic=topic,
         exactly_once=exactly_once,
@@ -144,7 +147,8 @@ def parse_write_options(given: Mapping[str, str], use: Use) -> WriteOptions:
         starts_at_batch=read_count(options, "sinkStartsAtBatch", 0) or 0,
         stage_bytes=read_default(options, "stageBytes", STAGE_BYTES),
         batch_bytes=read_number(properties, "batch.size", BATCH_BYTES, 1),
-        request_bytes=read_number(properties, "max.request.size", REQUEST_BYTES, 1),
+        request_bytes=request_bytes,
+        largest_request=request_bytes if "max.request.size" in properties else None,
         codec=codec,
         level=read_level(properties, codec),
         acks=read_acks(properties, exactly_once),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from moldau.client.cluster import passes
+from moldau.client.cluster import LONGEST_BACKOFF_SECONDS, passes
 from moldau.client.connection import Connection, Pending
 from moldau.client.errors import ConnectionLost
 from moldau.spark.writing.encoder import SealedBatch
@@ -46,6 +46,9 @@ class ProduceSettings:
     timeout_ms: int = 30_000
     delivery_seconds: float = 120.0
     request_bytes: int = 1 << 20
+    """So much makes it worth sending."""
+    largest_request: int | None = None
+    """Only a batch that is larger by itself exceeds it."""
 
 
 @dataclass(slots=True)
@@ -117,6 +120,7 @@ class Producer:
     def _deliver(self, everything: bool) -> None:
         deadline = self._monotonic() + self._settings.delivery_seconds
         pause = self._cluster.settings.backoff_seconds
+        longest_pause = max(pause, LONGEST_BACKOFF_SECONDS)
         while True:
             try:
                 while self._ready:
@@ -129,7 +133,7 @@ class Producer:
                 if not passes(error) or self._monotonic() + pause > deadline:
                     raise self._explained(error) from error
             self._sleep(pause)
-            pause = min(pause * 2, 1.0)
+            pause = min(pause * 2, longest_pause)
 
     def _dispatch(self) -> None:
         """Sends what is ready as one request per leader with at most one batch per partition."""
@@ -144,7 +148,11 @@ class Producer:
                 rest.append(outgoing)
                 continue
             full.add(target)
-            by_leader.setdefault(self._cluster.leader(target), {})[target] = outgoing
+            batches = by_leader.setdefault(self._cluster.leader(target), {})
+            if self._has_room(batches, outgoing):
+                batches[target] = outgoing
+            else:
+                rest.append(outgoing)
         self._ready, self._ready_bytes = rest, sum(outgoing.batch.size for outgoing in rest)
         waiting = deque(by_leader.items())
         try:
@@ -154,6 +162,12 @@ class Producer:
         finally:
             for _, batches in waiting:  # not sent: as if they had been recalled
                 self._ready.extend(batches.values())
+
+    def _has_room(self, batches: dict[TopicPartition, Outgoing], another: Outgoing) -> bool:
+        limit = self._settings.largest_request
+        if limit is None or not batches:
+            return True
+        return sum(each.batch.size for each in (*batches.values(), another)) <= limit
 
     def _launch(self, leader: int, batches: dict[TopicPartition, Outgoing]) -> None:
         connection = self._links.data_connection(leader)

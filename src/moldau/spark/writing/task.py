@@ -77,12 +77,15 @@ class RowWriter(ABC):
         self.clock = clock
         self._layout = layout
         self._topics = Topics()
-        self.encoder = RowEncoder(self._topics, options.batch_bytes, Compression(options.codec, options.level))
+        self.encoder = RowEncoder(
+            self._topics, options.batch_bytes, Compression(options.codec, options.level), options.largest_request
+        )
         self.producing = ProduceSettings(
             acks=options.acks,
             timeout_ms=round(options.client.request_seconds * 1000),
             delivery_seconds=options.delivery_seconds,
             request_bytes=options.request_bytes,
+            largest_request=options.largest_request,
         )
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TaskOutcome:
@@ -274,6 +277,7 @@ class ExactWriter(RowWriter):
 
     def _finish_without_rows(self) -> TaskOutcome:
         """Opens nothing; but if an earlier attempt had rows, something is wrong."""
+        self.links.reach()
         state, marker = self._register.look(self.attempt.task, end_task=True)
         refuse_stale(self._identity, self.attempt, state, marker, self.options.starts_at_batch)
         if marker is not None and marker.batch == self.attempt.batch:
