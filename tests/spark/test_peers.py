@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.secured_kafka import PASSWORD, USER, secured_kafka
 from tests.spark.connector_worker import ROWS
-from tests.spark.reading import SECONDS, Reads, produce, run_to_end
+from tests.spark.reading import SECONDS, Reads, produce, run, run_to_end
 from tests.support.admin import admin_client, create_topic, log_range
+from tests.support.sink import read_committed
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -70,6 +72,13 @@ LOGINS = {
 }
 
 
+WRITE_LOGINS = {
+    **{mechanism: login for mechanism, login in LOGINS.items() if mechanism != "OAUTHBEARER"},
+    "SCRAM-SHA-256": {"kafka.sasl.jaas.config": f"ScramLoginModule required username={USER} password={PASSWORD};"},
+}
+NO_OPTIONS: Mapping[str, str] = {}
+
+
 def test_every_way_to_log_in_reads_the_same_rows(spark: SparkSession, topic: str, tmp_path: Path) -> None:
     with secured_kafka(tmp_path / "kafka") as kafka:
         create_topic(admin_client(kafka.open_address), topic, 2)
@@ -89,6 +98,56 @@ def test_every_way_to_log_in_reads_the_same_rows(spark: SparkSession, topic: str
             streamed = run_to_end(reads.stream(**options, **group), tmp_path / mechanism)
             assert len(streamed.rows()) == 1000, mechanism
             assert lag(admin_client(kafka.open_address), f"{topic}-{mechanism}") == 0, mechanism
+
+
+def test_our_sink_writes_apache_kafka_exactly_once(
+    spark: SparkSession, kafka: ApacheKafka, topic: str, tmp_path: Path
+) -> None:
+    admin = admin_client(kafka.address)
+    source = f"{topic}-in"
+    for name in (source, topic):
+        create_topic(admin, name, 2)
+    produce(kafka.address, source, [str(number) for number in range(500)])
+    write_batch_twice(spark, kafka.address, topic, {})
+    frame = Reads(spark, kafka.address).stream(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="200")
+    stream(
+        frame.selectExpr("key", "concat('streamed ', cast(value AS string)) AS value"), kafka.address, topic, tmp_path
+    )
+    expected = [f"batch {number}" for number in range(300)] + [f"streamed {number}" for number in range(500)]
+    assert read_committed(kafka.address, topic) == Counter(expected)
+
+
+def test_logging_in_to_write(spark: SparkSession, topic: str, tmp_path: Path) -> None:
+    with secured_kafka(tmp_path / "kafka") as kafka:
+        for mechanism, login in WRITE_LOGINS.items():
+            name = f"{topic}-{mechanism}"
+            create_topic(admin_client(kafka.open_address), name, 2)
+            options = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": mechanism, **login}
+            write_batch_twice(spark, kafka.address, name, options)
+            produce(kafka.open_address, f"{name}-in", [str(number) for number in range(100)])
+            frame = Reads(spark, kafka.open_address).stream(subscribe=f"{name}-in", startingOffsets="earliest")
+            values = frame.selectExpr("key", "concat('streamed ', cast(value AS string)) AS value")
+            stream(values, kafka.address, name, tmp_path / mechanism, options)
+            expected = [f"batch {number}" for number in range(300)] + [f"streamed {number}" for number in range(100)]
+            assert read_committed(kafka.open_address, name) == Counter(expected), mechanism
+
+
+def write_batch_twice(spark: SparkSession, address: str, topic: str, options: dict[str, str]) -> None:
+    """A job that is run again adds nothing."""
+    frame = spark.range(0, 300, 1, 3).selectExpr("concat('batch ', id) AS value")
+    job = {"topic": topic, "delivery": "exactly-once", "queryId": f"job-{topic}", "batchId": "0"}
+    for _ in range(2):
+        writer = frame.write.format("moldau").options(**{"kafka.bootstrap.servers": address, **job, **options})
+        writer.mode("append").save()
+
+
+def stream(
+    frame: DataFrame, address: str, topic: str, checkpoint: Path, options: Mapping[str, str] = NO_OPTIONS
+) -> None:
+    writer = frame.writeStream.format("moldau").options(
+        **{"kafka.bootstrap.servers": address, "topic": topic, "checkpointLocation": str(checkpoint), **options}
+    )
+    run(writer.trigger(availableNow=True))
 
 
 def lag(admin: AdminClient, group: str) -> int:

@@ -18,9 +18,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming import DataStreamWriter
 
+from moldau.client.cluster import Cluster
+from moldau.client.settings import ClientSettings
 from moldau.spark import exactly_once, write_batch
+from moldau.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from tests.spark.reading import ATTEMPTS, SECONDS, Reads, produce, run
 from tests.support.admin import create_topic
+from tests.support.process import free_port
 from tests.support.sink import read_committed
 
 PARTITIONS = 3
@@ -59,6 +63,13 @@ def written(address: str, topic: str, count: int) -> list[Message]:
         return consumer.consume(count, SECONDS)
     finally:
         consumer.close()
+
+
+def transactional_ids(address: str, prefix: str) -> set[str]:
+    """Those that the broker lists."""
+    with Cluster(ClientSettings.from_properties({"bootstrap.servers": address})) as cluster:
+        answer = cluster.any(ListTransactionsRequest(), ListTransactionsResponse)
+    return {each.transactional_id for each in answer.transaction_states if each.transactional_id.startswith(prefix)}
 
 
 def save(frame: DataFrame, address: str, **options: str) -> None:
@@ -131,6 +142,37 @@ class TestBatch:
         assert read_committed(address, target) == Counter(map(str, range(100)))
         groups = admin.list_consumer_groups().result(SECONDS).valid
         assert not [group.group_id for group in groups if target in group.group_id]
+
+    def test_transactional_ids_bear_their_prefix(
+        self, spark: SparkSession, address: str, target: str, admin: AdminClient
+    ) -> None:
+        frame = spark.range(0, 100, 1, 3).selectExpr("cast(id AS string) AS value")
+        job = {"delivery": "exactly-once", "queryId": "nightly", "batchId": "0"}
+        prefix = f"team-{target}"[-200:]
+        save(frame, address, topic=target, transactionalIdPrefix=prefix, sinkId="copy", **job)
+        assert read_committed(address, target) == Counter(map(str, range(100)))
+        ids = transactional_ids(address, prefix)
+        assert {f"{prefix}/nightly/copy/{task}" for task in range(3)} <= ids
+        assert all(each.startswith(f"{prefix}/nightly/copy/") for each in ids)
+        groups = {group.group_id for group in admin.list_consumer_groups().result(SECONDS).valid}
+        assert f"__moldau_sink/{prefix}/nightly/copy" in groups
+
+    def test_a_stage_of_a_few_bytes(self, spark: SparkSession, address: str, target: str) -> None:
+        """The transactions open long before the input has ended; a run that is repeated still adds nothing."""
+        frame = spark.range(0, 5000, 1, 2).selectExpr("cast(id AS string) AS value")
+        job = {"delivery": "exactly-once", "queryId": f"job-{target}", "batchId": "0"}
+        for _ in range(2):
+            save(frame, address, topic=target, stageBytes="10", **job, **{"kafka.batch.size": "200"})
+        assert read_committed(address, target) == Counter(map(str, range(5000)))
+
+    @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+    def test_a_broker_that_is_away(self, spark: SparkSession, delivery: str) -> None:
+        nobody = f"127.0.0.1:{free_port()}"
+        frame = spark.range(3).selectExpr("cast(id AS string) AS value")
+        options = {"topic": "t", "delivery": delivery, "kafka.default.api.timeout.ms": "300"}
+        said = failure(lambda: save(frame, nobody, **options))
+        assert f"no broker of kafka.bootstrap.servers ({nobody}) answers" in said
+        assert "Is it running, and can its listener be reached from here?" in said
 
     def test_a_named_batch_can_be_written_again(self, spark: SparkSession, address: str, target: str) -> None:
         options = {"topic": target, "delivery": "exactly-once", "queryId": f"job-{target}"}
