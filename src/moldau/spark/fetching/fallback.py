@@ -43,6 +43,8 @@ SMALL_RECORD_BYTES: Final = 64
 """No more messages at once than fill an Arrow batch, were they as small as this."""
 LARGEST_FETCH_BYTES: Final = 1_000_000_000
 LOOK_SECONDS: Final = 10.0
+FULL_QUEUE_MS: Final = 10
+"""librdkafka's own pause when its queue is full, a second, is longer than a task takes to empty it."""
 
 
 def read_with_librdkafka(
@@ -116,6 +118,7 @@ class LibrdkafkaSplit:
             "fetch.wait.max.ms": settings.max_wait_ms,
             "max.partition.fetch.bytes": min(settings.fetch_bytes, LARGEST_FETCH_BYTES),
             "queued.max.messages.kbytes": max(1, settings.budget_bytes // 1024),
+            "fetch.queue.backoff.ms": FULL_QUEUE_MS,
         }
 
     def __iter__(self) -> Iterator[list[Message]]:
