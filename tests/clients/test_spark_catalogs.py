@@ -90,7 +90,7 @@ def test_a_cluster_that_goes_away(kind: str, own_broker: Callable[..., BrokerPro
             lambda: catalog.topics(frozenset({topic})),
             lambda: catalog.topics(None),
         ):
-            with pytest.raises(ClusterUnavailable, match=rf"no answer .*\({broker.address}\).*start the query again"):
+            with pytest.raises(ClusterUnavailable, match=rf"no answer .*\({broker.address}\).*then start again"):
                 ask()
     finally:
         catalog.close()

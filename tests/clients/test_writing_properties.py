@@ -81,7 +81,7 @@ def test_requests_stay_below_their_largest_size(
 
 def test_a_broker_that_is_away_when_a_write_begins(topic: str) -> None:
     port = free_port()
-    said = rf"kafka\.bootstrap\.servers \(127\.0\.0\.1:{port}\) answers: .*tried for 0\.3 s\. Is it running"
+    said = rf"no answer .*\(127\.0\.0\.1:{port}\), tried for 0\.3 s: .*Check that it runs"
     with pytest.raises(ClusterUnavailable, match=said):
         write_plainly(f"127.0.0.1:{port}", topic, ["a"], default_api_timeout_ms="300")
     for rows in (["a"], []):

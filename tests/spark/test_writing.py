@@ -171,8 +171,8 @@ class TestBatch:
         frame = spark.range(3).selectExpr("cast(id AS string) AS value")
         options = {"topic": "t", "delivery": delivery, "kafka.default.api.timeout.ms": "300"}
         said = failure(lambda: save(frame, nobody, **options))
-        assert f"no broker of kafka.bootstrap.servers ({nobody}) answers" in said
-        assert "Is it running, and can its listener be reached from here?" in said
+        assert f"no answer from the cluster of kafka.bootstrap.servers ({nobody})" in said
+        assert "Check that it runs and that its listeners can be reached from here" in said
 
     def test_a_named_batch_can_be_written_again(self, spark: SparkSession, address: str, target: str) -> None:
         options = {"topic": target, "delivery": "exactly-once", "queryId": f"job-{target}"}
