@@ -46,7 +46,7 @@ def test_a_broker_that_goes_away_for_good(spark: SparkSession, own_broker: Broke
         query.stop()
     assert "ClusterUnavailable" in problem
     assert f"no answer from the cluster of kafka.bootstrap.servers ({own_broker.address})" in problem
-    assert "start the query again: a stream goes on from its checkpoint" in problem
+    assert "start again: a stream goes on from its checkpoint" in problem
 
     own_broker.start()
     produce(own_broker.address, topic, ["two"])
