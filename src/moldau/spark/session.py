@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.spark.java import find_java_home
-from moldau.spark.submitted import is_submitted, submitted_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,6 +74,8 @@ def session(
     `**{"spark.executor.memory": "2g"}`, go to Spark as they are.
     """
     session_class = _require_spark()
+    from moldau.spark.submitted import is_submitted, submitted_settings
+
     given = _checked({**(settings or {}), **spark_settings})
     submitted = is_submitted(os.environ)
     if not submitted:
