@@ -14,12 +14,14 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
+from moldau.spark.listener import ProgressListener
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.secured_kafka import PASSWORD, USER, secured_kafka
 from tests.spark.connector_worker import ROWS
 from tests.spark.reading import SECONDS, Reads, produce, run, run_to_end
 from tests.support.admin import admin_client, create_topic, log_range
 from tests.support.sink import read_committed
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -98,6 +100,36 @@ def test_every_way_to_log_in_reads_the_same_rows(spark: SparkSession, topic: str
             streamed = run_to_end(reads.stream(**options, **group), tmp_path / mechanism)
             assert len(streamed.rows()) == 1000, mechanism
             assert lag(admin_client(kafka.open_address), f"{topic}-{mechanism}") == 0, mechanism
+
+
+def test_the_session_logs_in_to_publish_what_is_consumed(spark: SparkSession, topic: str, tmp_path: Path) -> None:
+    """As `session(lag={…})` does: the query itself names no group."""
+    login = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": USER,
+        "sasl.password": PASSWORD,
+    }
+    listener = ProgressListener(properties=login)
+    with secured_kafka(tmp_path / "kafka") as kafka:
+        admin = admin_client(kafka.open_address)
+        create_topic(admin, topic, 2)
+        produce(kafka.open_address, topic, [str(number) for number in range(10)])
+        spark.streams.addListener(listener)
+        try:
+            options = {f"kafka.{key}": value for key, value in login.items()}
+            reads = Reads(spark, kafka.address)
+            rows = reads.stream(subscribe=topic, startingOffsets="earliest", **options)
+            assert len(run_to_end(rows, tmp_path / "checkpoint", name=topic).rows()) == 10
+            wait_until(lambda: is_known(admin, topic), "the group is told", SECONDS)
+            assert lag(admin, topic) == 0
+        finally:
+            spark.streams.removeListener(listener)
+
+
+def is_known(admin: AdminClient, group: str) -> bool:
+    """Asking for its offsets too early, before Kafka has a coordinator, would end this process in librdkafka."""
+    return group in {each.group_id for each in admin.list_consumer_groups().result(30).valid}
 
 
 def test_our_sink_writes_apache_kafka_exactly_once(
