@@ -43,6 +43,7 @@ FETCH_BY_ID_FROM: Final = 13
 EARLIEST, LATEST = -2, -1
 SMALLEST_FETCH: Final = 64 * 1024
 FIRST_FETCH: Final = 1 << 20
+USUAL_FETCH: Final = 4 << 20
 GUESSED_RECORD_BYTES: Final = 1024
 LARGEST_FETCH: Final = 2**31 - 1
 UNKNOWN: Final = frozenset({
@@ -98,6 +99,7 @@ class PartitionFetcher:
         self._fetch_bytes = min(
             settings.fetch_bytes, max(SMALLEST_FETCH, min(FIRST_FETCH, split.size * GUESSED_RECORD_BYTES))
         )
+        self._full_bytes = min(settings.fetch_bytes, USUAL_FETCH)
         self._wait_ms = 0
         """The records are there, or so the plan knew: a wait makes sense only when they do not come."""
         self._empty_answers = 0
@@ -112,6 +114,10 @@ class PartitionFetcher:
     def next_bytes(self) -> int:
         """What the next answer may bring, as far as can be known."""
         return self._fetch_bytes
+
+    def ask_for_more(self) -> None:
+        """The task waits for answers: where the broker is far away, larger ones leave less time between two of them."""
+        self._full_bytes = min(self._settings.fetch_bytes, 2 * self._full_bytes)
 
     def fetch(self, offset: int) -> Answer | None:
         """The batches from `offset` on; None if there is nothing up to the end of the split."""
@@ -246,7 +252,7 @@ class PartitionFetcher:
     def _plan_size(self, size: int, offsets: int, left: int) -> None:
         """As much as the rest of the split will need, if it is less than a full fetch: what lies behind is not ours."""
         needed = size * max(left, 0) // max(offsets, 1)
-        self._fetch_bytes = min(self._settings.fetch_bytes, needed + needed // 16 + SMALLEST_FETCH)
+        self._fetch_bytes = min(self._full_bytes, needed + needed // 16 + SMALLEST_FETCH)
 
     def _reach(self, data: PartitionData) -> int:
         return data.last_stable_offset if self._settings.committed else data.high_watermark

@@ -2,8 +2,8 @@
 
 The first answer is fetched here. If the split goes on, a thread fetches ahead: the next request leaves as soon as an
 answer is in, before anybody has looked into it, so that network, decoding and Spark work side by side. Answers that
-wait are bounded by a byte budget. The kernel and the codecs release the interpreter's lock, so one thread does not hold
-up the other. Only the columns that are wanted are built.
+wait are bounded by a byte budget; where the task has to wait for them, they grow. The kernel and the codecs release the
+interpreter's lock, so one thread does not hold up the other. Only the columns that are wanted are built.
 """
 
 from __future__ import annotations
@@ -98,6 +98,7 @@ class Prefetcher:
         self._failure: BaseException | None = None
         self._ended = False
         self._stopped = False
+        self._starved = False
         self._thread: Thread | None = None
 
     def __enter__(self) -> Prefetcher:
@@ -126,6 +127,7 @@ class Prefetcher:
     def _next(self) -> Answer | None:
         with self._changed:
             while not self._waiting and not self._ended:
+                self._starved = True
                 self._changed.wait()
             if self._waiting:
                 answer = self._waiting.popleft()
@@ -180,6 +182,9 @@ class Prefetcher:
                 self._changed.wait()
             if self._stopped:
                 raise Stopped
+            if self._starved:
+                self._starved = False
+                self._fetcher.ask_for_more()
 
     def _sleep(self, seconds: float) -> None:
         deadline = self._monotonic() + seconds

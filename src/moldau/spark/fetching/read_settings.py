@@ -26,8 +26,9 @@ class ReadSettings:
     missing_seconds: float = 10.0
     """How long brokers may say that a topic is unknown before that is believed: news of it travels."""
     check_crcs: bool = True
-    fetch_bytes: int = 4 * MEBIBYTE
-    """Most bytes of one answer (`max.partition.fetch.bytes`); a larger batch still comes whole."""
+    fetch_bytes: int = 16 * MEBIBYTE
+    """Most bytes of one answer (`max.partition.fetch.bytes`), where a task waits for them; a larger batch still comes
+    whole."""
     max_wait_ms: int = 500
     budget_bytes: int = 32 * MEBIBYTE
     """Answers that wait to be decoded, and the one under way."""
