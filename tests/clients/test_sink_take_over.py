@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from pathlib import Path
 from threading import Barrier, Event
 from typing import Any
 
@@ -19,11 +20,13 @@ from moldau.spark.writing.marker_store import MarkerStore
 from moldau.spark.writing.sink_state import SinkRegister
 from moldau.spark.writing.task import LOOK_AGAIN_SECONDS, TAKE_OVER_SECONDS, Clock
 from moldau.spark.writing.transactions import Patience
+from tests.peers.apache_kafka import ApacheKafka
 from tests.support.admin import create_topic
 from tests.support.sink import Killed, KillSwitch, Sink, read_committed, rows_of
 
 TASKS = 6
 RUNS = 10
+SINKS_ON_PEER = 15
 PATIENCE = Patience(30.0, 60_000)
 
 
@@ -51,7 +54,22 @@ class Patient:
 
 
 def test_tasks_that_begin_together(address: str, topic: str) -> None:
-    sink = Sink(address, topic, query=topic)
+    let_tasks_begin_together(Sink(address, topic, query=topic), RUNS)
+
+
+@pytest.mark.live
+@pytest.mark.timeout(300)
+def test_tasks_that_begin_together_on_apache_kafka(tmp_path: Path, topic: str) -> None:
+    peer = ApacheKafka(tmp_path)
+    peer.start()
+    try:
+        for number in range(SINKS_ON_PEER):
+            let_tasks_begin_together(Sink(peer.address, f"{topic}-{number}", query=f"{topic}-{number}"), RUNS)
+    finally:
+        peer.stop()
+
+
+def let_tasks_begin_together(sink: Sink, runs: int) -> None:
     barrier = Barrier(TASKS)
     with ExitStack() as stack, ThreadPoolExecutor(TASKS) as workers:
         links = [stack.enter_context(closing(Links(sink.write_options.client))) for _ in range(TASKS)]
@@ -62,13 +80,14 @@ def test_tasks_that_begin_together(address: str, topic: str) -> None:
                 links[task], Attempt(f"run-{run}", f"write-{run}", run, task), iter([rows_of([f"{run}/{task}"])])
             )
 
-        for run in range(RUNS):
+        for run in range(runs):
             reports = list(workers.map(write, [run] * TASKS, range(TASKS)))
             commit_batch(sink.write_options, reports, links[0])
             state = register_of(sink, links[0]).state()
             assert state is not None
             assert (state.run, state.open, state.taker, state.batch) == (f"run-{run}", True, "", run)
-    assert read_committed(address, topic) == {f"{run}/{task}": 1 for run in range(RUNS) for task in range(TASKS)}
+    expected = {f"{run}/{task}": 1 for run in range(runs) for task in range(TASKS)}
+    assert read_committed(sink.bootstrap, sink.topic) == expected
 
 
 def test_the_next_attempt_at_a_task_goes_on_where_the_last_one_died(

@@ -243,5 +243,9 @@ def end_transaction(cluster: Cluster, transaction: OpenTransaction, commit: bool
         EndTxnResponse,
         max_version=None if transaction.version_2 else V1_END_TXN,
     )
-    check(answer.error_code, f"EndTxn of {transaction.transactional_id}")
+    what = f"EndTxn of {transaction.transactional_id}"
+    if answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
+        # So Apache Kafka 4.3 answers while somebody else's InitProducerId fences this one: its transition is pending.
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{what}: UNKNOWN_SERVER_ERROR")
+    check(answer.error_code, what)
     return answer
