@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import confluent_kafka
@@ -11,7 +10,6 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from moldau.spark.errors import ClusterUnavailable, DataLoss, SourceError
-from moldau.spark.fetching.prefetch import read_split
 from moldau.spark.fetching.read_settings import ReadSettings
 from moldau.spark.planning.split import Split
 from tests.clients.conftest import StartBroker
@@ -19,11 +17,11 @@ from tests.support.admin import admin_client, create_topic, delete_records, dele
 from tests.support.process import free_port
 from tests.support.segments import partition_folder, segment_files
 from tests.support.split_reading import (
+    LANES,
     PATHS,
     SECONDS,
     WIRE,
     batches_through,
-    client_settings,
     rows_of,
     split_of,
     task_rows,
@@ -31,8 +29,10 @@ from tests.support.split_reading import (
 from tests.support.waiting import wait_until
 
 COUNT = 400
-both_paths = pytest.mark.parametrize("path", PATHS)
-SMALL = ReadSettings(timeout_seconds=4 * SECONDS, fetch_bytes=2000, batch_bytes=4000, budget_bytes=10_000)
+every_path = pytest.mark.parametrize("path", PATHS)
+SMALL = ReadSettings(
+    timeout_seconds=4 * SECONDS, fetch_bytes=2000, batch_bytes=4000, budget_bytes=10_000, far_budget_bytes=10_000
+)
 
 
 def fill(address: str, topic: str, count: int = COUNT) -> None:
@@ -46,7 +46,7 @@ def offsets(address: str, split: Split, path: str = WIRE, **changes: Any) -> lis
     return [row[0] for row in task_rows(address, split, ["offset"], SMALL, path, **changes)]
 
 
-@both_paths
+@every_path
 def test_expired_records_are_data_loss(address: str, admin: AdminClient, topic: str, path: str) -> None:
     create_topic(admin, topic)
     fill(address, topic)
@@ -61,14 +61,16 @@ def test_expired_records_are_data_loss(address: str, admin: AdminClient, topic: 
     assert offsets(address, whole, path, fail_on_data_loss=False) == []
 
 
-@both_paths
+@every_path
 @pytest.mark.parametrize("fails", [True, False])
 def test_records_that_expire_while_they_are_read(
     address: str, admin: AdminClient, topic: str, fails: bool, path: str
 ) -> None:
     create_topic(admin, topic)
     fill(address, topic)
-    settings = ReadSettings(fail_on_data_loss=fails, fetch_bytes=2000, batch_bytes=2000, budget_bytes=1)
+    settings = ReadSettings(
+        fail_on_data_loss=fails, fetch_bytes=2000, batch_bytes=2000, budget_bytes=1, far_budget_bytes=8
+    )
     batches = batches_through(path, address, split_of(address, topic, 0, COUNT), settings, ["offset"])
     found = [row[0] for row in rows_of(next(batches))]
     delete_records(admin, topic, before=390)
@@ -82,7 +84,7 @@ def test_records_that_expire_while_they_are_read(
     assert found[len(before) :] == list(range(390, COUNT))
 
 
-@both_paths
+@every_path
 def test_a_log_that_ends_before_the_split(address: str, admin: AdminClient, topic: str, path: str) -> None:
     create_topic(admin, topic)
     fill(address, topic, 20)
@@ -97,7 +99,7 @@ def test_a_log_that_ends_before_the_split(address: str, admin: AdminClient, topi
     assert offsets(address, across, path, fail_on_data_loss=False, **short) == list(range(10, 20))
 
 
-@both_paths
+@every_path
 def test_another_topic_of_the_same_name(address: str, admin: AdminClient, topic: str, path: str) -> None:
     create_topic(admin, topic)
     fill(address, topic, 20)
@@ -111,7 +113,7 @@ def test_another_topic_of_the_same_name(address: str, admin: AdminClient, topic:
     assert offsets(address, split_of(address, topic, 0, 20), path) == list(range(20))
 
 
-@both_paths
+@every_path
 def test_a_topic_that_is_gone(address: str, admin: AdminClient, topic: str, path: str) -> None:
     create_topic(admin, topic)
     fill(address, topic, 20)
@@ -122,7 +124,7 @@ def test_a_topic_that_is_gone(address: str, admin: AdminClient, topic: str, path
     assert offsets(address, planned, path, missing_seconds=0.3, fail_on_data_loss=False) == []
 
 
-@both_paths
+@every_path
 def test_a_broker_that_is_killed_and_comes_back(own_broker: StartBroker, path: str) -> None:
     broker = own_broker()
     create_topic(admin_client(broker.address), "events")
@@ -139,7 +141,7 @@ def test_a_broker_that_is_killed_and_comes_back(own_broker: StartBroker, path: s
     assert found == list(range(3, COUNT - 3))
 
 
-@both_paths
+@every_path
 def test_no_broker_at_all(path: str) -> None:
     port = free_port()
     split = Split("absent", None, 0, 7, 9)
@@ -147,7 +149,7 @@ def test_no_broker_at_all(path: str) -> None:
         task_rows(f"127.0.0.1:{port}", split, path=path, timeout_seconds=0.3)
 
 
-@both_paths
+@every_path
 def test_damage_on_disk_is_found_by_the_checksum(own_broker: StartBroker, path: str) -> None:
     broker = own_broker()
     create_topic(admin_client(broker.address), "damaged")
@@ -163,14 +165,17 @@ def test_damage_on_disk_is_found_by_the_checksum(own_broker: StartBroker, path: 
     assert value.startswith(b"Value 0")
 
 
-def test_a_reader_that_stops_early_leaves_no_thread(address: str, admin: AdminClient, topic: str) -> None:
+@pytest.mark.parametrize(("path", "threads"), [(WIRE, 1), (LANES, 3)])
+def test_a_reader_that_stops_early_leaves_no_thread(
+    address: str, admin: AdminClient, topic: str, path: str, threads: int
+) -> None:
     create_topic(admin, topic)
     fill(address, topic)
-    batches: Iterator[Any] = read_split(split_of(address, topic, 0, COUNT), client_settings(address), SMALL, ["value"])
+    batches: Any = batches_through(path, address, split_of(address, topic, 0, COUNT), SMALL, ["value"])
     next(batches)
-    assert fetch_threads()
-    batches.close()  # type: ignore[attr-defined]
-    wait_until(lambda: not fetch_threads(), "the thread that fetches ahead has ended")
+    wait_until(lambda: len(fetch_threads()) == threads, "answers are fetched ahead")
+    batches.close()
+    wait_until(lambda: not fetch_threads(), "the threads that fetch ahead have ended")
     assert len(offsets(address, split_of(address, topic, 0, COUNT))) == COUNT
 
 

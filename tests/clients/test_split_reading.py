@@ -19,9 +19,11 @@ from tests.support.clients import A_DAY_AGO_MS, CODECS
 from tests.support.segments import partition_folder, segment_files
 from tests.support.split_reading import (
     COLUMNS,
+    LANES,
     LIBRDKAFKA,
     PATHS,
     SECONDS,
+    WIRE,
     Row,
     client_settings,
     librdkafka_rows,
@@ -102,17 +104,18 @@ def all_splits(last: int, seed: int) -> list[tuple[int, int]]:
     return sorted(pairs)
 
 
-def compare_all_splits(address: str, topic: str, last: int, expected: list[Row], isolation: str) -> None:
+def compare_all_splits(address: str, topic: str, last: int, expected: list[Row], isolation: str, path: str) -> None:
     planned = split_of(address, topic, 0, last)
     for start, end in all_splits(last, seed=last):
         split = Split(planned.topic, planned.topic_id, 0, start, end, planned.leader)
-        found = task_rows(address, split, settings=SMALL, isolation=isolation)
+        found = task_rows(address, split, settings=SMALL, isolation=isolation, path=path)
         assert found == [row for row in expected if start <= row[OFFSET] < end], (start, end)
 
 
+@pytest.mark.parametrize("path", [WIRE, LANES])
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_every_split_of_a_log_with_transactions_and_codecs(
-    address: str, admin: AdminClient, topic: str, isolation: str
+    address: str, admin: AdminClient, topic: str, isolation: str, path: str
 ) -> None:
     create_topic(admin, topic)
     writers = Writers(address, topic, seed=5)
@@ -122,8 +125,8 @@ def test_every_split_of_a_log_with_transactions_and_codecs(
     last = log_range(admin, topic)[1]
     expected = librdkafka_rows(address, topic, isolation)
     assert len(expected) > 20
-    compare_all_splits(address, topic, last, expected, isolation)
-    whole = task_rows(address, split_of(address, topic, 0, last), isolation=isolation)
+    compare_all_splits(address, topic, last, expected, isolation, path)
+    whole = task_rows(address, split_of(address, topic, 0, last), isolation=isolation, path=path)
     assert whole == expected, "the same in one answer"
 
 
@@ -159,7 +162,8 @@ def test_every_split_of_a_compacted_log(own_broker: StartBroker) -> None:
     wait_until(lambda: len(segment_files(folder)) <= 2, "the cleaner has made one segment of all but the last")
     expected = librdkafka_rows(broker.address, "compacted")
     assert len(expected) < last // 2, "there are holes"
-    compare_all_splits(broker.address, "compacted", last, expected, "read_committed")
+    for path in (WIRE, LANES):
+        compare_all_splits(broker.address, "compacted", last, expected, "read_committed", path)
 
 
 def test_a_batch_larger_than_a_fetch(address: str, admin: AdminClient, topic: str) -> None:

@@ -18,8 +18,9 @@ from moldau.spark.planning.split import Split
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 SECONDS = 30.0
-PATHS = WIRE, LIBRDKAFKA = "wire", "librdkafka"
-"""A task reads over our own connections, or through librdkafka where only that can log in."""
+PATHS = WIRE, LANES, LIBRDKAFKA = "wire", "lanes", "librdkafka"
+"""A task reads over our own connection, over several where the broker is far away, or through librdkafka where only
+that can log in."""
 Row = tuple[Any, ...]
 
 
@@ -38,8 +39,9 @@ def batches_through(
     path: str, address: str, split: Split, settings: ReadSettings, columns: Sequence[str] = COLUMNS
 ) -> Iterator[Any]:
     """The batches of a split over one of PATHS."""
-    if path == WIRE:
-        return read_split(split, client_settings(address), settings, columns)
+    if path != LIBRDKAFKA:
+        chosen = replace(settings, far_seconds=0.0 if path == LANES else 60.0)
+        return read_split(split, client_settings(address), chosen, columns)
     assembler = Assembler(columns, split.topic, split.partition)
     return read_with_librdkafka(split, settings, assembler, {"bootstrap.servers": address, "retry.backoff.ms": "20"})
 

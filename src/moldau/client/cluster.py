@@ -190,7 +190,7 @@ class Cluster:
         known = self._connections.get(address)
         if known is not None and known.is_open:
             return known
-        self._connections[address] = opened = Connection(address, self.settings)
+        self._connections[address] = opened = Connection(address, self.settings, self._monotonic)
         return opened
 
     def _candidates(self) -> list[Address]:

@@ -11,7 +11,9 @@ import itertools
 import os
 import socket
 import ssl
+import time
 from collections import deque
+from collections.abc import Callable
 from struct import Struct
 from types import TracebackType
 from typing import Any, Final, Generic, TypeVar
@@ -51,13 +53,18 @@ class Pending(Generic[R]):
 
 
 class Connection:
-    def __init__(self, address: Address, settings: ClientSettings) -> None:
+    def __init__(
+        self, address: Address, settings: ClientSettings, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self.address = address
         self._settings = settings
+        self._monotonic = monotonic
         self._correlation = itertools.count(1)
         self._pending: deque[Pending[Any]] = deque()
         self.versions: dict[int, tuple[int, int]] = {}
         self.finalized_features: dict[str, int] = {}
+        self.round_trip_seconds = 0.0
+        """Of the first request, which is no work for the broker."""
         self._socket = self._dial()
         try:
             self._learn_versions()
@@ -209,7 +216,9 @@ class Connection:
 
     def _learn_versions(self) -> None:
         request = ApiVersionsRequest(client_software_name="moldau", client_software_version=VERSION)
+        began = self._monotonic()
         answer = self._read(self._write(request, ApiVersionsResponse, min(request.LAST_VERSION, 3)))
+        self.round_trip_seconds = self._monotonic() - began
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
             answer = self._read(self._write(request, ApiVersionsResponse, 0))
         if answer.error_code:

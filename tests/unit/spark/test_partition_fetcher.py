@@ -162,16 +162,12 @@ def test_sizes_grow_to_a_batch_that_was_cut_and_shrink_to_what_is_left() -> None
     assert wide.next_bytes < 100_000, "88 offsets of this kind are left, not megabytes"
 
 
-def test_answers_grow_where_they_are_waited_for_as_far_as_is_allowed() -> None:
+def test_what_a_split_is_known_to_hold_is_asked_for_at_once() -> None:
     split = Split("t", TOPIC_ID, 0, 10, 10_000_000, 1)
-    cluster = FakeCluster([(1, records())] * 5)
-    reader = PartitionFetcher(cast(Cluster, cluster), split, ReadSettings(fetch_bytes=10 << 20))
-    sizes = []
-    for _ in range(4):
-        reader.fetch(10)
-        reader.ask_for_more()
-        sizes.append(reader.next_bytes)
-    assert sizes == [4 << 20, 8 << 20, 10 << 20, 10 << 20]
+    cluster = cast(Cluster, FakeCluster([]))
+    assert PartitionFetcher(cluster, split, ReadSettings()).next_bytes == 1 << 20
+    assert PartitionFetcher(cluster, split, ReadSettings(), 8 << 20).next_bytes == 8 << 20
+    assert PartitionFetcher(cluster, split, ReadSettings(fetch_bytes=70), 8 << 20).next_bytes == 70
 
 
 def test_nothing_left_is_believed_when_it_comes_twice() -> None:

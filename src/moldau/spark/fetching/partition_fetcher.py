@@ -71,6 +71,7 @@ class Answer:
     records: Buffer
     aborted: Sequence[tuple[int, int]]
     next_offset: int
+    batches: int = 0
 
     @property
     def size(self) -> int:
@@ -83,12 +84,14 @@ class PartitionFetcher:
         cluster: Cluster,
         split: Split,
         settings: ReadSettings,
+        expected_bytes: int | None = None,
         *,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._cluster = cluster
-        self._split = split
+        """`expected_bytes`: what the split is known to hold; one answer shall bring it."""
+        self.split = split
         self._settings = settings
         self._policy = LossPolicy(split, settings)
         self._monotonic = monotonic
@@ -96,10 +99,12 @@ class PartitionFetcher:
         self._topic_id = split.topic_id or ZERO_UUID
         self._node = -1 if split.leader is None or split.topic_id is None else split.leader
         self._rack = settings.rack
-        self._fetch_bytes = min(
-            settings.fetch_bytes, max(SMALLEST_FETCH, min(FIRST_FETCH, split.size * GUESSED_RECORD_BYTES))
-        )
-        self._full_bytes = min(settings.fetch_bytes, USUAL_FETCH)
+        guessed = max(SMALLEST_FETCH, min(FIRST_FETCH, split.size * GUESSED_RECORD_BYTES))
+        first, full = guessed, USUAL_FETCH
+        if expected_bytes is not None:
+            first = full = expected_bytes
+        self._fetch_bytes = min(settings.fetch_bytes, first)
+        self._full_bytes = min(settings.fetch_bytes, full)
         self._wait_ms = 0
         """The records are there, or so the plan knew: a wait makes sense only when they do not come."""
         self._empty_answers = 0
@@ -114,10 +119,6 @@ class PartitionFetcher:
     def next_bytes(self) -> int:
         """What the next answer may bring, as far as can be known."""
         return self._fetch_bytes
-
-    def ask_for_more(self) -> None:
-        """The task waits for answers: where the broker is far away, larger ones leave less time between two of them."""
-        self._full_bytes = min(self._settings.fetch_bytes, 2 * self._full_bytes)
 
     def fetch(self, offset: int) -> Answer | None:
         """The batches from `offset` on; None if there is nothing up to the end of the split."""
@@ -169,7 +170,7 @@ class PartitionFetcher:
             return None
         if data.records:
             return self._with_records(offset, data)
-        if self._reach(data) < self._split.end:
+        if self._reach(data) < self.split.end:
             self._empty_answers = 0
             self._wait_ms = self._settings.max_wait_ms
             raise self._behind(data)
@@ -200,32 +201,32 @@ class PartitionFetcher:
 
     def _request(self, offset: int) -> FetchRequest:
         partition = FetchPartition(
-            partition=self._split.partition, fetch_offset=offset, partition_max_bytes=self._fetch_bytes
+            partition=self.split.partition, fetch_offset=offset, partition_max_bytes=self._fetch_bytes
         )
         return FetchRequest(
             max_wait_ms=self._wait_ms,
             min_bytes=1,
             max_bytes=self._fetch_bytes,
             isolation_level=1 if self._settings.committed else 0,
-            topics=[FetchTopic(topic_id=self._topic_id, topic=self._split.topic, partitions=[partition])],
+            topics=[FetchTopic(topic_id=self._topic_id, topic=self.split.topic, partitions=[partition])],
             rack_id=self._rack,
         )
 
     def _find_leader(self) -> None:
-        (topic,) = self._cluster.metadata([self._split.topic]).topics
-        check(topic.error_code, f"topic {self._split.topic}")
-        wanted = self._split.topic_id
+        (topic,) = self._cluster.metadata([self.split.topic]).topics
+        check(topic.error_code, f"topic {self.split.topic}")
+        wanted = self.split.topic_id
         if wanted is not None and topic.topic_id not in (wanted, ZERO_UUID):
             raise OtherTopic(self._policy.recreated)
         self._topic_id = topic.topic_id
         self._compared = True
         for partition in topic.partitions:
-            if partition.partition_index == self._split.partition:
+            if partition.partition_index == self.split.partition:
                 if partition.leader_id < 0:
                     raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{self.name} has no leader")
                 self._node = partition.leader_id
                 return
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic has no partition {self._split.partition}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic has no partition {self.split.partition}")
 
     def _look_again(self) -> None:
         """The next try asks who leads, and so whether it is still the same topic."""
@@ -245,14 +246,14 @@ class PartitionFetcher:
             self._fetch_bytes = min(LARGEST_FETCH, max(2 * self._fetch_bytes, 2 * size))
             return Answer(b"", (), offset)
         next_offset = max(next_offset, offset)
-        self._plan_size(size, next_offset - offset, self._split.end - next_offset)
+        self._plan_size(size, next_offset - offset, self.split.end - next_offset)
         aborted = [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
-        return Answer(records, aborted, next_offset)
+        return Answer(records, aborted, next_offset, count)
 
     def _plan_size(self, size: int, offsets: int, left: int) -> None:
         """As much as the rest of the split will need, if it is less than a full fetch: what lies behind is not ours."""
         needed = size * max(left, 0) // max(offsets, 1)
-        self._fetch_bytes = min(self._full_bytes, needed + needed // 16 + SMALLEST_FETCH)
+        self._fetch_bytes = min(self._full_bytes, with_margin(needed))
 
     def _reach(self, data: PartitionData) -> int:
         return data.last_stable_offset if self._settings.committed else data.high_watermark
@@ -275,9 +276,9 @@ class PartitionFetcher:
         return None if goes_on is None else Answer(b"", (), goes_on)
 
     def _offset_at(self, place: int) -> int:
-        partition = ListOffsetsPartition(partition_index=self._split.partition, timestamp=place)
+        partition = ListOffsetsPartition(partition_index=self.split.partition, timestamp=place)
         request = ListOffsetsRequest(
-            replica_id=-1, topics=[ListOffsetsTopic(name=self._split.topic, partitions=[partition])]
+            replica_id=-1, topics=[ListOffsetsTopic(name=self.split.topic, partitions=[partition])]
         )
         answer = self._cluster.to_broker(self._node, request, ListOffsetsResponse)
         found = answer.topics[0].partitions[0]
@@ -299,6 +300,10 @@ class PartitionFetcher:
             return
         kind = SourceError if isinstance(failure, NotYet) else ClusterUnavailable
         raise self._policy.gave_up(offset, str(failure), kind, self._broker) from failure
+
+
+def with_margin(size: int) -> int:
+    return size + size // 16 + SMALLEST_FETCH
 
 
 REQUEST_FOR_VERSION: Final = FetchRequest()

@@ -26,12 +26,15 @@ class ReadSettings:
     missing_seconds: float = 10.0
     """How long brokers may say that a topic is unknown before that is believed: news of it travels."""
     check_crcs: bool = True
-    fetch_bytes: int = 16 * MEBIBYTE
-    """Most bytes of one answer (`max.partition.fetch.bytes`), where a task waits for them; a larger batch still comes
-    whole."""
+    fetch_bytes: int = 20 * MEBIBYTE
+    """Most bytes of one answer (`max.partition.fetch.bytes`); a larger batch still comes whole."""
     max_wait_ms: int = 500
     budget_bytes: int = 32 * MEBIBYTE
     """Answers that wait to be decoded, and the one under way."""
+    far_seconds: float = 0.003
+    """A broker that is further away, there and back, is asked for several answers at once."""
+    far_budget_bytes: int = 64 * MEBIBYTE
+    """Then this is for those that wait and all that are under way."""
     batch_bytes: int = 4 * MEBIBYTE
     """Size of an Arrow batch; a larger record stands alone in one."""
     rack: str = ""
