@@ -97,6 +97,22 @@ class TestReading:
         with pytest.raises(PySparkException, match=r"RegistryError: schema registry .* 503 out of order"):
             frame.collect()
 
+    def test_schemas_that_refer_to_others(
+        self, reads: Reads, registry: SchemaRegistry, address: str, target: str
+    ) -> None:
+        place = {"type": "record", "name": "geo.Place", "fields": [{"name": "town", "type": "string"}]}
+        trip = {"type": "record", "name": "geo.Trip", "fields": [{"name": "to", "type": "Place"}]}
+        log = {"type": "record", "name": "Log", "fields": [{"name": "trip", "type": "geo.Trip"}]}
+        registry.add("places", json.dumps({**place, "doc": "an older version"}))
+        registry.add("places", json.dumps(place))
+        registry.add("trips", json.dumps(trip), references=[{"name": "geo.Place", "subject": "places", "version": 2}])
+        to_trip = [{"name": "geo.Trip", "subject": "trips", "version": 1}]
+        number = registry.add(f"{target}-value", json.dumps(log), references=to_trip)
+        whole = {**log, "fields": [{"name": "trip", "type": {**trip, "fields": [{"name": "to", "type": place}]}}]}
+        produce(address, target, (None, registered(number, whole, {"trip": {"to": {"town": "Praha"}}})))
+        (row,) = reads.batch(subscribe=target, mode="FAILFAST", **avro(registry)).collect()
+        assert row.value.trip.to.town == "Praha"
+
     def test_keys_and_named_subjects(self, reads: Reads, registry: SchemaRegistry, address: str, target: str) -> None:
         key = registered(registry.add("keys", '"long"'), "long", 7)
         value = registered(registry.add("values", json.dumps(SCHEMA)))

@@ -80,9 +80,12 @@ class SchemaRegistry:
         parts = [unquote(part) for part in path.split("/")[1:]]
         if parts[:2] == ["schemas", "ids"] and 0 < int(parts[2]) <= len(self.schemas):
             return 200, self.schemas[int(parts[2]) - 1]
-        if parts[0] == "subjects" and parts[2:] == ["versions", "latest"] and parts[1] in self.subjects:
-            schema_id = self.subjects[parts[1]][-1]
-            return 200, {"id": schema_id, **self.schemas[schema_id - 1]}
+        if parts[0] == "subjects" and parts[2] == "versions" and parts[1] in self.subjects:
+            versions = self.subjects[parts[1]]
+            version = len(versions) if parts[3] == "latest" else int(parts[3])
+            if 0 < version <= len(versions):
+                schema_id = versions[version - 1]
+                return 200, {"id": schema_id, "version": version, **self.schemas[schema_id - 1]}
         return 404, {"error_code": 40403, "message": "Schema not found"}
 
     def post(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:

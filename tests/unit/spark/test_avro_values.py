@@ -145,7 +145,9 @@ def test_an_id_without_a_usable_schema_follows_the_mode(registry: SchemaRegistry
     unusable = [
         (99, "404 Schema not found"),
         (registry.add("p-value", "syntax", schemaType="PROTOBUF"), "is PROTOBUF, not AVRO"),
-        (registry.add("r-value", '"long"', references=[{"name": "x"}]), "refers to other schemas"),
+        (registry.add("r-value", '"long"', references=[{"name": "x"}]), "without its subject and version"),
+        (registry.add("g-value", '"long"', references=[{"name": "x", "subject": "gone", "version": 3}]), "404 Schema"),
+        (registry.add("m-value", '"long"', references=[{"name": "x", "subject": "p-value", "version": 1}]), "PROTOBUF"),
         (registry.add("n-value", "not a schema <<"), "cannot be read: this is not the JSON of an Avro schema"),
         (
             registry.add("u-value", '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "B"}]}'),
@@ -226,7 +228,7 @@ def test_registries_that_do_not_help() -> None:
         registry.add("p-value", "syntax", schemaType="PROTOBUF")
         registry.add("r-value", '"int"', references=[{"name": "x"}])
         options = {"value.format": "avro", "schema.registry.url": registry.url}
-        for subject, problem in (("p", "PROTOBUF, not AVRO"), ("r", "refers to other schemas"), ("none", "404")):
+        for subject, problem in (("p", "PROTOBUF, not AVRO"), ("r", "without its subject"), ("none", "404")):
             with pytest.raises(OptionError, match=problem):
                 read_plan(options | {"subscribe": subject})
         url = registry.url

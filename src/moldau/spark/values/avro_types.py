@@ -38,6 +38,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from moldau.spark.values.avro_references import full_name, merged
 from moldau.spark.values.ddl import SchemaError
 
 Schema = Any
@@ -73,6 +74,10 @@ TIMES: Final = {
 
 
 def parse_avro(text: str) -> Schema:
+    return merged(avro_as_given(text))
+
+
+def avro_as_given(text: str) -> Schema:
     stripped = text.strip()
     if stripped in PRIMITIVES:
         return stripped
@@ -103,10 +108,9 @@ def spark_type(schema: Schema, named: dict[str, Schema] | None = None, within: t
 def complex_type(schema: dict[str, Any], known: dict[str, Schema], within: tuple[str, ...]) -> DataType:
     kind, logical = schema["type"], schema.get("logicalType")
     if kind in ("record", "enum", "fixed"):
-        for name in names_of(schema):
-            known[name] = schema
+        known[full_name(schema)] = schema
     if kind == "record":
-        inside = (*within, *names_of(schema))
+        inside = (*within, full_name(schema))
         fields = [StructField(field["name"], spark_type(field["type"], known, inside)) for field in schema["fields"]]
         return StructType(fields)
     if kind == "array":
@@ -137,12 +141,6 @@ def union_type(branches: list[Schema], known: dict[str, Schema], within: tuple[s
     if sorted(map(str, others)) == ["double", "float"]:
         return DoubleType()
     raise SchemaError(f"the Avro union {json.dumps(branches)[:60]} has no counterpart here")
-
-
-def names_of(schema: dict[str, Any]) -> tuple[str, ...]:
-    name = str(schema.get("name", ""))
-    space = schema.get("namespace")
-    return (name, f"{space}.{name}") if space and "." not in name else (name, name.rpartition(".")[2])
 
 
 def without_conversions(schema: Schema) -> Schema:

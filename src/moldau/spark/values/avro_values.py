@@ -19,6 +19,7 @@ import fastavro
 import pyarrow as pa
 from pyspark.sql.types import DataType
 
+from moldau.spark.values.avro_references import full_name
 from moldau.spark.values.avro_types import Schema, parse_avro, without_conversions
 from moldau.spark.values.json_values import Errors
 from moldau.spark.values.raw_types import arrow_type
@@ -163,6 +164,5 @@ def stored_type(schema: Schema, named: dict[str, pa.DataType]) -> pa.DataType:
     else:
         return stored_type(kind, named)
     if "name" in schema:
-        name = schema["name"]
-        named |= {name: found, f"{schema.get('namespace', '')}.{name}".lstrip("."): found}
+        named[full_name(schema)] = found
     return found

@@ -42,7 +42,8 @@ from pyspark.sql.types import (
 )
 
 from moldau.spark.errors import SourceError
-from moldau.spark.values.avro_types import avro_schema, parse_avro, spark_type
+from moldau.spark.values.avro_references import merged
+from moldau.spark.values.avro_types import avro_as_given, avro_schema, spark_type
 from moldau.spark.values.plan import Side, ValuePlan
 
 PREFIX: Final = Struct(">bi")
@@ -175,13 +176,14 @@ def avro_writer(kind: DataType, side: Side, plan: ValuePlan) -> Written:
     import fastavro
     from fastavro.validation import validate
 
-    schema = avro_schema(kind, side.name, may_be_null=False) if side.avro is None else parse_avro(side.avro)
+    given = avro_schema(kind, side.name, may_be_null=False) if side.avro is None else avro_as_given(side.avro)
+    schema = merged(given)
     parsed = fastavro.parse_schema(schema)
     prefix = b""
     if plan.registry is not None:
         if side.subject is None:
             raise EncodingFailed(f"{side.name}.subject is missing: without the option topic it is not clear")
-        schema_id = plan.registry.id_of(side.subject, json.dumps(schema), register=plan.register)
+        schema_id = plan.registry.id_of(side.subject, json.dumps(given), register=plan.register)
         prefix = PREFIX.pack(MAGIC, schema_id)
 
     # fastavro writes what does not fit, such as a long as an int, without a word: it has to be asked before.

@@ -1,10 +1,11 @@
 """A schema registry over HTTP, as Confluent's and its relatives serve it.
 
-    GET  /schemas/ids/{id}                      {"schema": "…", "schemaType": "AVRO" by default}
-    GET  /subjects/{subject}/versions/latest    {"id": 7, "schema": "…"}
+    GET  /schemas/ids/{id}                      {"schema": "…", "schemaType": "AVRO" by default, "references": […]}
+    GET  /subjects/{subject}/versions/{version} {"id": 7, "schema": "…", "references": […]}; "latest" is one too
     POST /subjects/{subject}                    {"schema": "…"} -> {"id": 7} if the subject has it
     POST /subjects/{subject}/versions           {"schema": "…"} -> {"id": 7}, adds it if need be
 
+A schema may refer to others, each with "name", "subject" and "version": they are put into it.
 Schemas of an id never change, so they are kept for the life of the process. Several addresses are tried in turn,
 until one answers with something else than an error of its server.
 What it does not know it answers with 404 and {"error_code": 40403, "message": "…"}. A code of five digits is its own;
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from moldau.spark.errors import SourceError
+from moldau.spark.values.avro_references import merged
 
 if TYPE_CHECKING:
     from urllib.error import HTTPError
@@ -50,8 +52,10 @@ class Registry:
         return schema_by_id(self, schema_id)
 
     def latest(self, subject: str) -> str:
-        answer = self.ask(f"/subjects/{quote(subject, safe='')}/versions/latest")
-        return avro_text(answer, f"subject {subject}")
+        return whole_schema(self, self.version(subject, "latest"), f"subject {subject}")
+
+    def version(self, subject: str, version: object) -> dict[str, Any]:
+        return self.ask(f"/subjects/{quote(subject, safe='')}/versions/{version}")
 
     def id_of(self, subject: str, schema: str, *, register: bool) -> int:
         return schema_id_of(self, subject, schema, register)
@@ -92,7 +96,7 @@ class Registry:
 
 @lru_cache(maxsize=10_000)
 def schema_by_id(registry: Registry, schema_id: int) -> str:
-    return avro_text(registry.ask(f"/schemas/ids/{schema_id}"), f"schema {schema_id}")
+    return whole_schema(registry, registry.ask(f"/schemas/ids/{schema_id}"), f"schema {schema_id}")
 
 
 @lru_cache(maxsize=1000)
@@ -104,12 +108,36 @@ def schema_id_of(registry: Registry, subject: str, schema: str, register: bool) 
     return int(answer["id"])
 
 
+def whole_schema(registry: Registry, answer: dict[str, Any], what: str) -> str:
+    """With all that it refers to, and that these refer to."""
+    text = avro_text(answer, what)
+    referred: dict[tuple[str, str], str] = {}
+    ahead = references(answer, what)
+    while ahead:
+        subject, version = ahead.pop()
+        if (subject, version) not in referred:
+            found = registry.version(subject, version)
+            referred[subject, version] = avro_text(found, f"subject {subject}, to which {what} refers,")
+            ahead += references(found, f"subject {subject}")
+    if not referred:
+        return text
+    try:
+        return json.dumps(merged(json.loads(text), [json.loads(each) for each in referred.values()]))
+    except ValueError as error:
+        raise SchemaRefused(f"{what}, or what it refers to, is not the JSON of an Avro schema: {error}") from None
+
+
+def references(answer: dict[str, Any], what: str) -> list[tuple[str, str]]:
+    try:
+        return [(str(each["subject"]), str(each["version"])) for each in answer.get("references") or ()]
+    except (KeyError, TypeError):
+        raise SchemaRefused(f"{what} refers to a schema without its subject and version") from None
+
+
 def avro_text(answer: dict[str, Any], what: str) -> str:
     kind = answer.get("schemaType", "AVRO")
     if kind != "AVRO":
         raise SchemaRefused(f"{what} is {kind}, not AVRO")
-    if answer.get("references"):
-        raise SchemaRefused(f"{what} refers to other schemas, which is not supported")
     if not isinstance(answer.get("schema"), str):
         raise RegistryError(f"the schema registry gave no schema for {what}")
     return str(answer["schema"])
