@@ -6,6 +6,7 @@ by forking is not touched.
 
 from __future__ import annotations
 
+import atexit
 import os
 from threading import Lock
 from typing import Final
@@ -34,3 +35,11 @@ def give_back(cluster: Cluster) -> None:
             waiting.append(cluster)
             return
     cluster.close()
+
+
+@atexit.register
+def close_idle() -> None:
+    with _lock:
+        mine = [place for place in _idle if place[0] == os.getpid()]
+        for cluster in [cluster for place in mine for cluster in _idle.pop(place)]:
+            cluster.close()
