@@ -55,6 +55,16 @@ def test_answers_come_in_the_order_of_requests(broker: Addressed) -> None:
         assert [len(connection.receive(item).brokers) for item in pending] == [1] * 5
 
 
+def test_a_connection_knows_how_far_away_its_broker_is(broker: Addressed) -> None:
+    clock = iter([0.0, 5.0, 10.0, 11.0, 20.0, 23.0])
+    with Connection(parse_address(broker.address), settings(broker.address), lambda: next(clock)) as connection:
+        seen = [connection.round_trip_seconds]
+        for _ in range(2):
+            connection.call(MetadataRequest(topics=[]), MetadataResponse)
+            seen.append(connection.round_trip_seconds)
+    assert seen == [5.0, 1.0, 1.0], "the broker, or this side, may have been slow at first"
+
+
 def test_an_api_that_the_broker_lacks_is_named(broker: Addressed) -> None:
     with Connection(parse_address(broker.address), settings(broker.address)) as connection:
         assert not connection.supports(ShareFetchRequest.API_KEY)

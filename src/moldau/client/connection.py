@@ -44,12 +44,13 @@ LARGEST_ANSWER: Final = (1 << 31) - 1
 class Pending(Generic[R]):
     """A request that was sent and whose answer was not read yet."""
 
-    __slots__ = ("answer_class", "correlation_id", "version")
+    __slots__ = ("answer_class", "correlation_id", "sent_at", "version")
 
-    def __init__(self, correlation_id: int, version: int, answer_class: type[R]) -> None:
+    def __init__(self, correlation_id: int, version: int, answer_class: type[R], sent_at: float) -> None:
         self.correlation_id = correlation_id
         self.version = version
         self.answer_class = answer_class
+        self.sent_at = sent_at
 
 
 class Connection:
@@ -63,8 +64,8 @@ class Connection:
         self._pending: deque[Pending[Any]] = deque()
         self.versions: dict[int, tuple[int, int]] = {}
         self.finalized_features: dict[str, int] = {}
-        self.round_trip_seconds = 0.0
-        """Of the first request, which is no work for the broker."""
+        self.round_trip_seconds = float("inf")
+        """The shortest time that an answer has taken."""
         self._socket = self._dial()
         try:
             self._learn_versions()
@@ -146,10 +147,11 @@ class Connection:
             self._socket.sendall(SIZE.pack(len(head) + len(body)) + head + body)
         except OSError as error:
             raise self._lost(error) from error
-        return Pending(correlation_id, version, answer_class)
+        return Pending(correlation_id, version, answer_class, self._monotonic())
 
     def _read(self, pending: Pending[R]) -> R:
         frame = self._read_frame()
+        self.round_trip_seconds = min(self.round_trip_seconds, self._monotonic() - pending.sent_at)
         (correlation_id,) = CORRELATION.unpack_from(frame)
         if correlation_id != pending.correlation_id:
             self.close()
@@ -216,9 +218,7 @@ class Connection:
 
     def _learn_versions(self) -> None:
         request = ApiVersionsRequest(client_software_name="moldau", client_software_version=VERSION)
-        began = self._monotonic()
         answer = self._read(self._write(request, ApiVersionsResponse, min(request.LAST_VERSION, 3)))
-        self.round_trip_seconds = self._monotonic() - began
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
             answer = self._read(self._write(request, ApiVersionsResponse, 0))
         if answer.error_code:

@@ -31,7 +31,7 @@ class ReadSettings:
     max_wait_ms: int = 500
     budget_bytes: int = 32 * MEBIBYTE
     """Answers that wait to be decoded, and the one under way."""
-    far_seconds: float = 0.003
+    far_seconds: float = 0.005
     """A broker that is further away, there and back, is asked for several answers at once."""
     far_budget_bytes: int = 64 * MEBIBYTE
     """Then this is for those that wait and all that are under way."""
