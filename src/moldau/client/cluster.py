@@ -205,7 +205,6 @@ class Cluster:
         deadline = now + (self.settings.total_seconds if seconds is None else seconds)
         to_be_told_at: float | None = now + SILENT_SECONDS
         pause = self.settings.backoff_seconds
-        longest_pause = max(pause, LONGEST_BACKOFF_SECONDS)
         while True:
             try:
                 return action()
@@ -218,11 +217,16 @@ class Cluster:
                     log.warning("still trying, for %.0f s more: %s", deadline - now, error)
                 self._forget_what_moved()
             self._sleep(pause)
-            pause = min(pause * 2, longest_pause)
+            pause = longer(pause)
 
     def _forget_what_moved(self) -> None:
         self._leaders.clear()
         self._coordinators.clear()
+
+
+def longer(pause: float) -> float:
+    """The next pause before something is tried again. One that began with more than the longest stays as it is."""
+    return max(pause, min(pause * 2, LONGEST_BACKOFF_SECONDS))
 
 
 def passes(error: Exception) -> bool:

@@ -17,6 +17,7 @@ from moldau.spark.fetching.read_settings import ReadSettings
 from moldau.spark.planning.split import Split
 
 SPLIT = Split("t", None, 0, 100, 1100)
+SIZE = 1 + 10 * LANES
 CLIENT = ClientSettings(parse_addresses("nowhere:1"))
 
 
@@ -127,26 +128,42 @@ def test_a_failure_is_raised_behind_the_rows_before_it() -> None:
         list(pieces.answers(next(task)))
 
 
-class MeetingFetcher:
-    """One offset in each answer. All but the first are answered only if each lane has a request under way."""
+class OneByOne:
+    """One offset in each answer, from a broker that is near."""
 
-    meeting = Barrier(LANES, timeout=30)
+    round_trip_seconds = 0.0
 
     def __init__(self, cluster: object, split: Split, settings: object, *_: object, **__: Any) -> None:
         self.split = split
-        self.connection = SimpleNamespace(round_trip_seconds=0.5)
+        self.connection = SimpleNamespace(round_trip_seconds=self.round_trip_seconds)
         self.next_bytes = 1
+
+    def fetch(self, offset: int) -> Answer:
+        return Answer(b"x", (), offset + 1, batches=1)
+
+
+class Meeting(OneByOne):
+    """Far away. All but the first answer come only if each lane has a request under way."""
+
+    round_trip_seconds = 0.5
+    meeting = Barrier(LANES, timeout=30)
 
     def fetch(self, offset: int) -> Answer:
         if offset:
             self.meeting.wait()
-        return Answer(b"x", (), offset + 1, batches=1)
+        return super().fetch(offset)
+
+
+def read_through(fetcher: type[OneByOne], monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The offsets of the answers, piece by piece."""
+    monkeypatch.setattr(lanes, "PartitionFetcher", fetcher)
+    with Prefetcher(Split("t", None, 0, 0, SIZE), CLIENT, ReadSettings(fetch_bytes=2)) as pieces:
+        return [[answer.next_offset for answer in pieces.answers(piece)] for piece in pieces]
 
 
 def test_several_requests_are_under_way_and_answers_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "PartitionFetcher", MeetingFetcher)
-    size = 1 + 10 * LANES
-    settings = ReadSettings(fetch_bytes=2)
-    with Prefetcher(Split("t", None, 0, 0, size), CLIENT, settings) as pieces:
-        found = [answer.next_offset for piece in pieces for answer in pieces.answers(piece)]
-    assert found == list(range(1, size + 1))
+    assert read_through(Meeting, monkeypatch) == [[offset] for offset in range(1, SIZE + 1)]
+
+
+def test_one_request_is_under_way_where_the_broker_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_through(OneByOne, monkeypatch) == [list(range(1, SIZE + 1))]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from moldau.client.cluster import LONGEST_BACKOFF_SECONDS, Cluster, check, passes
+from moldau.client.cluster import Cluster, check, longer, passes
 from moldau.client.connection import Connection
 from moldau.client.errors import ClientError, ConnectionLost
 from moldau.kernels import skim_batches
@@ -89,8 +89,8 @@ class PartitionFetcher:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._cluster = cluster
         """`expected_bytes`: what the split is known to hold; one answer shall bring it."""
+        self._cluster = cluster
         self.split = split
         self._settings = settings
         self._policy = LossPolicy(split, settings)
@@ -100,11 +100,8 @@ class PartitionFetcher:
         self._node = -1 if split.leader is None or split.topic_id is None else split.leader
         self._rack = settings.rack
         guessed = max(SMALLEST_FETCH, min(FIRST_FETCH, split.size * GUESSED_RECORD_BYTES))
-        first, full = guessed, USUAL_FETCH
-        if expected_bytes is not None:
-            first = full = expected_bytes
-        self._fetch_bytes = min(settings.fetch_bytes, first)
-        self._full_bytes = min(settings.fetch_bytes, full)
+        self._fetch_bytes = min(settings.fetch_bytes, expected_bytes or guessed)
+        self._full_bytes = min(settings.fetch_bytes, expected_bytes or USUAL_FETCH)
         self._wait_ms = 0
         """The records are there, or so the plan knew: a wait makes sense only when they do not come."""
         self._empty_answers = 0
@@ -125,7 +122,6 @@ class PartitionFetcher:
         began = self._monotonic()
         known = began
         pause = self._cluster.settings.backoff_seconds
-        longest_pause = max(pause, LONGEST_BACKOFF_SECONDS)
         while True:
             waits = True
             failure: Exception
@@ -154,7 +150,7 @@ class PartitionFetcher:
                 return None
             if waits:
                 self._sleep(pause)
-                pause = min(pause * 2, longest_pause)
+                pause = longer(pause)
 
     # -- one request ---------------------------------------------------------------------------------------------
 
@@ -253,7 +249,7 @@ class PartitionFetcher:
     def _plan_size(self, size: int, offsets: int, left: int) -> None:
         """As much as the rest of the split will need, if it is less than a full fetch: what lies behind is not ours."""
         needed = size * max(left, 0) // max(offsets, 1)
-        self._fetch_bytes = min(self._full_bytes, with_margin(needed))
+        self._fetch_bytes = min(self._full_bytes, needed + needed // 16 + SMALLEST_FETCH)
 
     def _reach(self, data: PartitionData) -> int:
         return data.last_stable_offset if self._settings.committed else data.high_watermark
@@ -300,10 +296,6 @@ class PartitionFetcher:
             return
         kind = SourceError if isinstance(failure, NotYet) else ClusterUnavailable
         raise self._policy.gave_up(offset, str(failure), kind, self._broker) from failure
-
-
-def with_margin(size: int) -> int:
-    return size + size // 16 + SMALLEST_FETCH
 
 
 REQUEST_FOR_VERSION: Final = FetchRequest()

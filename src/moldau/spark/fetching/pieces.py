@@ -62,8 +62,8 @@ class Pieces:
         self._changed = Condition()
         self._untaken: Split | None = split
         self._in_order: deque[Piece] = deque()
-        self._offsets_in_piece: int | None = None
-        """As many as `piece_bytes` will hold; known from the first answer on."""
+        self._offsets_in_piece = 0
+        """As many as `piece_bytes` will hold; 0 while no answer has come that tells."""
         self._margin_bytes = 0
         self._is_cut = False
         self._bytes = 0
@@ -122,20 +122,22 @@ class Pieces:
             rest = self._untaken
             if rest is None or self._stopped:
                 return None
-            piece, self._untaken = Piece(rest), None
-            if self._is_cut and self._offsets_in_piece is not None:
-                end = min(rest.end, rest.start + self._offsets_in_piece)
-                piece = Piece(replace(rest, end=end), self._piece_bytes + self._margin_bytes)
-                self._untaken = replace(rest, start=end) if end < rest.end else None
+            piece = self._next_part(rest) if self._is_cut else Piece(rest)
+            end = piece.split.end
+            self._untaken = replace(rest, start=end) if end < rest.end else None
             self._in_order.append(piece)
             self._changed.notify_all()
             return piece
+
+    def _next_part(self, rest: Split) -> Piece:
+        end = min(rest.end, rest.start + self._offsets_in_piece)
+        return Piece(replace(rest, end=end), self._piece_bytes + self._margin_bytes)
 
     def cut(self, piece: Piece) -> bool:
         """Ends the one piece where it has got to, if it is worth it to fetch what is left of it side by side."""
         with self._changed:
             left = piece.split.end - piece.reached
-            if self._is_cut or self._offsets_in_piece is None or left < 2 * self._offsets_in_piece:
+            if self._is_cut or not self._offsets_in_piece or left < 2 * self._offsets_in_piece:
                 return False
             self._is_cut = True
             self._budget = self._cut_budget

@@ -12,7 +12,6 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Callable
-from struct import Struct
 from typing import Any, Final
 
 import fastavro
@@ -23,10 +22,8 @@ from moldau.spark.values.avro_references import full_name
 from moldau.spark.values.avro_types import Schema, parse_avro, without_conversions
 from moldau.spark.values.json_values import Errors
 from moldau.spark.values.raw_types import arrow_type
-from moldau.spark.values.registry import Registry, RegistryError, SchemaRefused
+from moldau.spark.values.registry import MAGIC, PREFIX, Registry, RegistryError, SchemaRefused
 
-PREFIX: Final = Struct(">bi")
-MAGIC: Final = 0
 REFUSED_SECONDS: Final = 10.0
 """An id without a schema is asked for again after this: it may have been registered meanwhile."""
 MOST_REFUSED: Final = 10_000

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import pairwise
 from json.encoder import encode_basestring
-from struct import Struct
 from typing import Any, Final
 
 import pyarrow as pa
@@ -45,9 +44,8 @@ from moldau.spark.errors import SourceError
 from moldau.spark.values.avro_references import merged
 from moldau.spark.values.avro_types import avro_as_given, avro_schema, spark_type
 from moldau.spark.values.plan import Side, ValuePlan
+from moldau.spark.values.registry import MAGIC, PREFIX
 
-PREFIX: Final = Struct(">bi")
-MAGIC: Final = 0
 Written = Callable[[Any], bytes]
 Text = Callable[[Any], str]
 

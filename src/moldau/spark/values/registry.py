@@ -18,6 +18,7 @@ import base64
 import json
 from dataclasses import dataclass
 from functools import lru_cache
+from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -27,6 +28,9 @@ from moldau.spark.values.avro_references import merged
 if TYPE_CHECKING:
     from urllib.error import HTTPError
 
+PREFIX: Final = Struct(">bi")
+"""What a registered value begins with: a zero byte and the id of its schema."""
+MAGIC: Final = 0
 SECONDS: Final = 10.0
 SERVER_ERRORS: Final = 500
 CONTENT: Final = "application/vnd.schemaregistry.v1+json"

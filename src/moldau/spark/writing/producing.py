@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from moldau.client.cluster import LONGEST_BACKOFF_SECONDS, passes
+from moldau.client.cluster import longer, passes
 from moldau.client.connection import Connection, Pending
 from moldau.client.errors import ConnectionLost
 from moldau.spark.writing.encoder import SealedBatch
@@ -120,7 +120,6 @@ class Producer:
     def _deliver(self, everything: bool) -> None:
         deadline = self._monotonic() + self._settings.delivery_seconds
         pause = self._cluster.settings.backoff_seconds
-        longest_pause = max(pause, LONGEST_BACKOFF_SECONDS)
         while True:
             try:
                 while self._ready:
@@ -133,7 +132,7 @@ class Producer:
                 if not passes(error) or self._monotonic() + pause > deadline:
                     raise self._explained(error) from error
             self._sleep(pause)
-            pause = min(pause * 2, longest_pause)
+            pause = longer(pause)
 
     def _dispatch(self) -> None:
         """Sends what is ready as one request per leader with at most one batch per partition."""
