@@ -1,6 +1,7 @@
 """Settings for every test."""
 
 import re
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -8,6 +9,10 @@ from hypothesis import HealthCheck, settings
 # A busy machine must not fail a test: no deadline per example, and no complaint that making examples is slow.
 settings.register_profile("moldau", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("moldau")
+
+# A shell lets what it starts in the background ignore Ctrl-C, and programs inherit that: those under test must not.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LAST_FAILED = "cache/lastfailed"
 WORKERS_GROUP = re.compile(r"@[\w-]+$")
