@@ -64,7 +64,7 @@ def test_topics_groups_settings_and_transactions(kafka: WithLogin) -> None:
     assert back.document[0]["offsets"][0]["offset"] == 1
     assert moldau("group", "delete", "billing", "--topic", "orders", "--yes").code == 0
 
-    assert moldau("topic", "truncate", "orders", "--yes").err == "3 records were deleted\n"
+    assert moldau("topic", "truncate", "orders", "--yes").err == "3 offsets were deleted\n"
     assert moldau("config", "set", "topic", "orders", "cleanup.policy=compact").code == 0
     wait_until(lambda: "compact" in moldau("config", "get", "topic", "orders").out, "the setting is shown")
     assert moldau("config", "get", "brokers").code == 0

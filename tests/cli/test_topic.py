@@ -8,7 +8,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from tests.cli.conftest import Moldau
-from tests.cli.traffic import produce
+from tests.cli.traffic import SECONDS, open_transaction, produce
 from tests.support.admin import create_topic, log_range
 from tests.support.waiting import wait_until
 
@@ -82,11 +82,24 @@ def test_list_by_pattern_and_internal_topics(moldau: Moldau, admin: AdminClient,
     assert found == [{"name": f"{name}.a", "partitions": 1, "replication_factor": 1, "internal": False}]
 
 
-def test_the_wide_list_counts_records(moldau: Moldau, admin: AdminClient, address: str, name: str) -> None:
+def test_offsets_are_told_and_records_counted(moldau: Moldau, admin: AdminClient, address: str, name: str) -> None:
+    """The markers of two transactions and an aborted record have offsets, and are no records."""
     create_topic(admin, name)
     produce(address, name, ["a", "b", "c"])
-    (row,) = moldau("topic", "list", name, "-o", "wide").rows
-    assert row[:4] == [name, "1", "1", "3"]
+    with open_transaction(address, name, name, ["aborted"]) as producer:
+        producer.abort_transaction(SECONDS)
+        producer.begin_transaction()
+        producer.produce(name, "committed")
+        producer.commit_transaction(SECONDS)
+    heading, row = moldau("topic", "list", name, "-o", "wide").out.splitlines()
+    assert heading.split()[3] == "OFFSETS" and row.split()[:4] == [name, "1", "1", "7"]
+    assert moldau("topic", "list", name, "--count").rows == [[name, "1", "1", "4"]]
+    (described,) = moldau("topic", "describe", name, "--count", "-o", "json").document
+    assert (described["records"], described["layout"][0]["records"]) == (4, 4)
+    assert "RECORDS" not in moldau("topic", "describe", name).out
+    with open_transaction(address, name, name, ["undecided"]) as producer:
+        assert moldau("topic", "describe", name, "--count").out.splitlines()[-1].split()[-1] == "4"
+        producer.abort_transaction(SECONDS)
 
 
 def test_alter_adds_partitions_and_changes_settings(moldau: Moldau, admin: AdminClient, name: str) -> None:
@@ -111,8 +124,8 @@ def test_truncate_by_offset_by_time_and_whole(moldau: Moldau, admin: AdminClient
     assert log_range(admin, name) == (0, 10)
     assert moldau("topic", "truncate", name, "--before", 4, "--yes").code == 0
     assert log_range(admin, name) == (4, 10)
-    assert moldau("topic", "truncate", name, "--before-time", "-1d", "--yes").err == "0 records were deleted\n"
-    assert moldau("topic", "truncate", name, "--yes").err == "6 records were deleted\n"
+    assert moldau("topic", "truncate", name, "--before-time", "-1d", "--yes").err == "0 offsets were deleted\n"
+    assert moldau("topic", "truncate", name, "--yes").err == "6 offsets were deleted\n"
     assert log_range(admin, name) == (10, 10)
 
 

@@ -11,7 +11,7 @@ from moldau.cli import completion
 from moldau.cli.connect import Connection
 from moldau.cli.options import TopicNames, connected
 
-POSITION_HELP: Final = "start, end, an offset, -N (N before the end), @TIME (@2024-05-01T12:00, @-1h)."
+POSITION_HELP: Final = "start, end, an offset, -N (the last N records), @TIME (@2024-05-01T12:00, @-1h)."
 
 
 class Shape(StrEnum):

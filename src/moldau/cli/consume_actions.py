@@ -5,26 +5,28 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.cli.output import INTERRUPTED, NOT_FOUND, WRONG_USAGE, CommandError, note, warn
-from moldau.cli.positions import END, START, Position, Range, ranges
-from moldau.cli.record_format import FormatError, Printer, Record, counted, json_line, template
+from moldau.cli import reading
+from moldau.cli.output import FAILED, INTERRUPTED, NOT_FOUND, WRONG_USAGE, CommandError, note, plural
+from moldau.cli.positions import END, START, Position, ranges
+from moldau.cli.record_format import FormatError, Printer, Record, json_line, template
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Consumer, Message, TopicPartition
 
     from moldau.cli.admin import Place
     from moldau.cli.connect import Connection
 
-BATCH: Final = 500
-LOOK_SECONDS: Final = 0.2
-"""Short waits, so that Ctrl-C is heard and the end is noticed."""
-GROUP_REST_SECONDS: Final = 5.0
-"""A group that is at its end has nothing for us: without --follow we leave after so long a silence."""
+UNASSIGNED_REST_SECONDS: Final = 5.0
+"""A group with more members than partitions has nothing for us: without --follow we leave after so long."""
+PATIENCE_SECONDS: Final = 10.0
+"""Whoever waits for a group for longer wants to know."""
+ASSIGNMENT_SECONDS: Final = 330.0
+"""Members have five minutes (max.poll.interval.ms) to give up what they hold."""
 VALUE_LINE: Final = r"%v\n"
 KEY_LINE: Final = r"%k\t%v\n"
 
@@ -65,7 +67,7 @@ class Tally:
 
     def wants(self) -> int:
         """How many records it would take at most at once; none when there were enough."""
-        return BATCH if self._limit is None else min(BATCH, self._limit - self.printed)
+        return reading.BATCH if self._limit is None else min(reading.BATCH, self._limit - self.printed)
 
     def enough(self) -> bool:
         return self._limit is not None and self.printed >= self._limit
@@ -81,7 +83,7 @@ class Tally:
     def tell(self) -> None:
         seconds = max(time.monotonic() - self._started, 1e-9)
         matching = "" if self.printed == self.read else f", {self.printed:,} of them shown"
-        note(f"{counted(self.read)} read{matching} in {seconds:.1f} s")
+        note(f"{plural(self.read, 'record')} read{matching} in {seconds:.1f} s")
 
 
 def compiled(grep: str | None) -> re.Pattern[bytes] | None:
@@ -103,18 +105,14 @@ def record_of(message: Message) -> Record:
     headers: Any = message.headers() or ()
     return Record(
         topic=message.topic() or "",
-        partition=_number(message.partition()),
-        offset=_number(message.offset()),
+        partition=reading.number(message.partition()),
+        offset=reading.number(message.offset()),
         timestamp=timestamp if kind else -1,
         timestamp_type=kind,
         key=_data(message.key()),
         value=_data(message.value()),
         headers=[(name, _data(value)) for name, value in headers],
     )
-
-
-def _number(value: int | None) -> int:
-    return -1 if value is None else value
 
 
 def _data(value: str | bytes | None) -> bytes | None:
@@ -132,19 +130,21 @@ def consume(cluster: Connection, wanted: Wanted, printing: Printer, summary: boo
     begin, end = Position.parse(wanted.begin, now_ms), Position.parse(wanted.end, now_ms)
     tally = Tally(printing, wanted.grep, wanted.count)
     places = chosen_places(cluster, wanted)
-    found = ranges(cluster.admin(), places, begin, end, wanted.isolation == "read_committed")
-    consumer = cluster.consumer(
-        **{
-            "group.id": "moldau-consume",
-            "enable.auto.commit": False,
-            "isolation.level": wanted.isolation,
-            "enable.partition.eof": True,
-        }
-    )
+    found = ranges(cluster, places, begin, end, wanted.isolation)
+    consumer = reading.reader(cluster, wanted.isolation)
     with ending(consumer, tally, summary) as end_code:
         if not tally.enough():
-            read_places(consumer, found, wanted.follow, tally)
+            print_all(reading.in_ranges(consumer, found, wanted.follow), tally)
     return end_code[0]
+
+
+def print_all(arriving: Iterable[list[Message]], tally: Tally) -> None:
+    for messages in arriving:
+        for message in messages:
+            tally.take(message)
+            if tally.enough():
+                return
+        sys.stdout.flush()
 
 
 def chosen_places(cluster: Connection, wanted: Wanted) -> list[Place]:
@@ -162,40 +162,6 @@ def chosen_places(cluster: Connection, wanted: Wanted) -> list[Place]:
     return places
 
 
-def read_places(consumer: Consumer, wanted: dict[Place, Range], follow: bool, tally: Tally) -> None:
-    from confluent_kafka import TopicPartition
-
-    from moldau.cli.admin import Place
-
-    left = {place: span for place, span in wanted.items() if follow or span.first < span.last}
-    consumer.assign([TopicPartition(place.topic, place.partition, span.first) for place, span in left.items()])
-    while left and not tally.enough():
-        for message in consumer.consume(BATCH, LOOK_SECONDS):
-            place = Place(str(message.topic()), _number(message.partition()))
-            if is_end(message):
-                # Also where a transaction's marker stands last: no record carries the last offset.
-                if not follow and place in left and _number(message.offset()) >= left[place].last:
-                    leave(consumer, left, place)
-                continue
-            if place not in left:
-                continue
-            offset = _number(message.offset())
-            if follow or offset < left[place].last:
-                tally.take(message)
-            if not follow and offset + 1 >= left[place].last:
-                leave(consumer, left, place)
-            if tally.enough():
-                return
-        sys.stdout.flush()
-
-
-def leave(consumer: Consumer, left: dict[Place, Range], place: Place) -> None:
-    from confluent_kafka import TopicPartition
-
-    del left[place]
-    consumer.incremental_unassign([TopicPartition(place.topic, place.partition)])
-
-
 # -- as a member of a group ----------------------------------------------------------------------------------------
 
 
@@ -211,45 +177,83 @@ def consume_as_member(cluster: Connection, wanted: Wanted, group: str, printing:
             "group.id": group,
             "auto.offset.reset": "earliest" if wanted.begin == START else "latest",
             "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
             "isolation.level": wanted.isolation,
         }
     )
+    share = Share(time.monotonic())
     with ending(consumer, tally, summary) as end_code:
-        consumer.subscribe(list(wanted.topics))
-        read_as_member(consumer, wanted.follow, tally)
+        consumer.subscribe(list(wanted.topics), on_assign=share.gained, on_revoke=share.lost, on_lost=share.lost)
+        read_as_member(consumer, share, wanted.follow, tally)
     return end_code[0]
 
 
-def read_as_member(consumer: Consumer, follow: bool, tally: Tally) -> None:
-    heard = time.monotonic()
+@dataclass(slots=True)
+class Share:
+    """What of a group's partitions is ours, and which of them we have read to their end."""
+
+    since: float
+    """When it began or changed last."""
+    clock: Callable[[], float] = time.monotonic
+    given: bool = False
+    places: set[Place] = field(default_factory=set)
+    ended: set[Place] = field(default_factory=set)
+
+    def gained(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        self._change(True, self.places | _places(partitions))
+
+    def lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        self._change(False, self.places - _places(partitions))
+
+    def _change(self, given: bool, places: set[Place]) -> None:
+        self.given, self.places, self.since = given, places, self.clock()
+        self.ended &= places
+
+    def waiting_seconds(self) -> float:
+        """How long the group has owed us an answer."""
+        return 0.0 if self.given else self.clock() - self.since
+
+    def is_read(self) -> bool:
+        if self.given and not self.places:
+            return self.clock() - self.since > UNASSIGNED_REST_SECONDS
+        return self.given and self.ended >= self.places
+
+
+def _places(partitions: Sequence[TopicPartition]) -> set[Place]:
+    from moldau.cli.admin import Place
+
+    return {Place(each.topic, each.partition) for each in partitions}
+
+
+def read_as_member(consumer: Consumer, share: Share, follow: bool, tally: Tally) -> None:
+    from confluent_kafka import TopicPartition
+
+    told = False
     while not tally.enough():
-        messages = consumer.consume(tally.wants(), LOOK_SECONDS)
-        for message in messages:
-            if is_end(message):
+        for message in consumer.consume(tally.wants(), reading.LOOK_SECONDS):
+            place = reading.place_of(message)
+            if reading.is_news(message):
+                if reading.is_end(message) and place in share.places:
+                    share.ended.add(place)
+                    # Behind the markers of transactions too: nothing is left to read, so no lag is left.
+                    consumer.store_offsets(offsets=[TopicPartition(*place, reading.number(message.offset()))])
                 continue
+            share.ended.discard(place)
             tally.take(message)
-            consumer.store_offsets(message)
-            heard = time.monotonic()
+            if place in share.places:
+                consumer.store_offsets(message)
         sys.stdout.flush()
-        if not follow and consumer.assignment() and time.monotonic() - heard > GROUP_REST_SECONDS:
+        if not follow and share.is_read():
             return
+        if share.waiting_seconds() > PATIENCE_SECONDS and not told:
+            told = True
+            note("the group has given us no partitions yet: its members are taking turns, or one of them is busy")
+        if not follow and share.waiting_seconds() > ASSIGNMENT_SECONDS:
+            hint = "`moldau group describe --members` shows who is in it"
+            raise CommandError(f"the group gave us no partitions within {ASSIGNMENT_SECONDS:.0f} s", hint, FAILED)
 
 
 # -- both ----------------------------------------------------------------------------------------------------------
-
-
-def is_end(message: Message) -> bool:
-    """Whether this is news instead of a record; news that cannot pass ends the command."""
-    from confluent_kafka import KafkaException
-
-    error: Any = message.error()
-    if error is None:
-        return False
-    if error.name() != "_PARTITION_EOF" and not error.retriable() and not error.name().startswith("_"):
-        raise KafkaException(error)
-    if error.name() != "_PARTITION_EOF":
-        warn(str(error.str()))
-    return True
 
 
 @contextmanager

@@ -204,6 +204,11 @@ def warn(message: str) -> None:
     note(f"warning: {message}")
 
 
+def plural(count: int, thing: str) -> str:
+    """1 record, 2,000 records."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
 def size_text(size: int) -> str:
     """Bytes as people read them."""
     amount, unit = float(size), "B"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from moldau.cli.connect import pairs
-from moldau.cli.output import DONE, FAILED, INTERRUPTED, WRONG_USAGE, CommandError, note, progress, warn
-from moldau.cli.record_format import FormatError, Record, counted, from_json, unescape
+from moldau.cli.output import DONE, FAILED, INTERRUPTED, WRONG_USAGE, CommandError, note, plural, progress, warn
+from moldau.cli.record_format import FormatError, Record, from_json, unescape
 from moldau.cli.times import instant_ms
 
 if TYPE_CHECKING:
@@ -119,14 +119,27 @@ def produce(
     producer = cluster.producer(**settings)
     deliveries = Deliveries(as_json)
     code = DONE
+    stopped: CommandError | None = None
     try:
         with lines(values, file) as source:
             send_all(producer, topic, (reading.record(line, number) for number, line in source), deliveries, rate)
     except KeyboardInterrupt:
         code = INTERRUPTED
+    except CommandError as error:
+        stopped = error
     finally:
         unsent = flush(producer)
+    if stopped is not None:
+        raise halfway(stopped, deliveries)
     return summary(deliveries, unsent, code)
+
+
+def halfway(stopped: CommandError, deliveries: Deliveries) -> CommandError:
+    """What ended it, with another exit code where something was written before."""
+    if not deliveries.written:
+        return stopped
+    before = f"{plural(deliveries.written, 'record')} before it {'was' if deliveries.written == 1 else 'were'} written"
+    return CommandError(f"{stopped}; {before}", exit_code=FAILED)
 
 
 def check_topic(cluster: Connection, topic: str, partition: int | None) -> None:
@@ -220,5 +233,5 @@ def summary(deliveries: Deliveries, unsent: int, code: int) -> int:
     problems = [f"{deliveries.failed:,} failed"] if deliveries.failed else []
     problems += [f"{unsent:,} given up"] if unsent else []
     sys.stdout.flush()
-    note(", ".join([f"{counted(deliveries.written)} written", *problems]))
+    note(", ".join([f"{plural(deliveries.written, 'record')} written", *problems]))
     return FAILED if problems and code == DONE else code

@@ -55,10 +55,6 @@ class Record:
 Printer = Callable[[Record], bytes]
 
 
-def counted(records: int) -> str:
-    return f"{records:,} record{'' if records == 1 else 's'}"
-
-
 def unescape(text: str) -> bytes:
     def one(match: re.Match[bytes]) -> bytes:
         code = match[1]

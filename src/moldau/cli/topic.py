@@ -12,6 +12,9 @@ from moldau.cli.output import Format
 
 app = typer.Typer(help="Make, look at, change and remove topics.", no_args_is_help=True)
 
+Count = Annotated[
+    bool, typer.Option("--count", help="Count the records, which reads them all: offsets have gaps and markers.")
+]
 Setting = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A topic setting.")]
 
 
@@ -46,21 +49,22 @@ def list_topics(
         list[str] | None, typer.Argument(metavar="PATTERN...", help="Names with * and ?; all without one.")
     ] = None,
     show_all: Annotated[bool, typer.Option("--all", "-a", help="Internal topics too.")] = False,
+    count: Count = False,
     output: Output = Format.table,
 ) -> None:
-    """List topics. `-o wide` adds ids and the number of records."""
+    """List topics. `-o wide` adds ids and how many offsets they hold."""
     from moldau.cli import topic_actions
 
-    topic_actions.list_topics(cluster, patterns or [], show_all, output)
+    topic_actions.list_topics(cluster, patterns or [], show_all, count, output)
 
 
 @app.command()
 @connected
-def describe(cluster: Connection, names: TopicNames, output: Output = Format.table) -> None:
+def describe(cluster: Connection, names: TopicNames, count: Count = False, output: Output = Format.table) -> None:
     """Show partitions, replicas, offsets and changed settings."""
     from moldau.cli import topic_actions
 
-    topic_actions.describe(cluster, names, output)
+    topic_actions.describe(cluster, names, count, output)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -25,9 +25,12 @@ from moldau.cli.output import (
     Table,
     confirm,
     note,
+    plural,
     progress,
     show,
 )
+from moldau.cli.positions import END, START, Position, ranges
+from moldau.cli.reading import READ_COMMITTED, count_records
 
 BROKERS_CHOICE: Final = -1
 FILE_KEYS: Final = ("name", "partitions", "replication_factor", "config", "id", "internal", "records", "layout")
@@ -128,7 +131,7 @@ def _fail_if_refused(verb: str, answers: dict[str, KafkaError | None], total: in
     raise CommandError(f"{len(refused)} of {total} refused: {first.message}; also {rest}", first.hint, FAILED)
 
 
-def list_topics(cluster: Connection, patterns: Sequence[str], show_all: bool, output: Format) -> None:
+def list_topics(cluster: Connection, patterns: Sequence[str], show_all: bool, count: bool, output: Format) -> None:
     client = cluster.admin()
     metadata = admin.metadata(client)
     names = sorted(
@@ -146,28 +149,40 @@ def list_topics(cluster: Connection, patterns: Sequence[str], show_all: bool, ou
         }
         for name in names
     ]
-    if output is Format.wide:
-        _add_ids_and_records(cluster, rows)
+    if output is Format.wide or count:
+        _add_details(cluster, rows, count)
 
     def tables() -> list[Table]:
-        wide = [Column("records", right=True, wide=True), Column("id", wide=True)]
-        table = Table([Column("topic"), Column("partitions", right=True), Column("replicas", right=True), *wide])
+        counted = [Column("records", right=True)] if count else []
+        wide = [Column("offsets", right=True, wide=True), Column("id", wide=True)]
+        table = Table(
+            [Column("topic"), Column("partitions", right=True), Column("replicas", right=True), *counted, *wide]
+        )
         for row in rows:
-            table.add(row["name"], row["partitions"], row["replication_factor"], row.get("records"), row.get("id"))
+            keys = ("name", "partitions", "replication_factor", *(["records"] if count else []), "offsets", "id")
+            table.add(*(row.get(key) for key in keys))
         return [table]
 
     show(output, rows, tables, empty="no topics")
 
 
-def _add_ids_and_records(cluster: Connection, rows: Sequence[dict[str, Any]]) -> None:
-    for row, described in zip(rows, _described(cluster, [row["name"] for row in rows]), strict=True):
-        ranges = [(part["first_offset"], part["end_offset"]) for part in described["layout"]]
+def _add_details(cluster: Connection, rows: Sequence[dict[str, Any]], count: bool) -> None:
+    names = [row["name"] for row in rows]
+    for row, described in zip(rows, _described(cluster, names, count), strict=True):
         row["id"] = described["id"]
-        row["records"] = sum(end - first for first, end in ranges if first is not None and end is not None)
+        row["offsets"] = sum(_span(part) or 0 for part in described["layout"])
+        if count:
+            row["records"] = described["records"]
 
 
-def describe(cluster: Connection, names: Sequence[str], output: Format) -> None:
-    found = _described(cluster, list(dict.fromkeys(names)))
+def _span(part: Mapping[str, Any]) -> int | None:
+    """How many offsets a partition holds: as many records at most, since markers of transactions have offsets too."""
+    first, end = part["first_offset"], part["end_offset"]
+    return end - first if first is not None and end is not None else None
+
+
+def describe(cluster: Connection, names: Sequence[str], count: bool, output: Format) -> None:
+    found = _described(cluster, list(dict.fromkeys(names)), count)
 
     def tables() -> list[Table]:
         return [table for topic in found for table in _description_tables(topic)]
@@ -175,13 +190,13 @@ def describe(cluster: Connection, names: Sequence[str], output: Format) -> None:
     show(output, found, tables)
 
 
-def _described(cluster: Connection, names: Sequence[str]) -> list[dict[str, Any]]:
+def _described(cluster: Connection, names: Sequence[str], count: bool = False) -> list[dict[str, Any]]:
     client = cluster.admin()
     topics = admin.describe_topics(client, names)
     places = [Place(name, part.id) for name, topic in topics.items() for part in topic.partitions]
-    ranges = admin.log_ranges(client, places)
+    spans = admin.log_ranges(client, places)
     configs = admin.configs(client, "topic", names)
-    return [
+    found: list[dict[str, Any]] = [
         {
             "name": name,
             "id": str(topics[name].topic_id),
@@ -195,14 +210,28 @@ def _described(cluster: Connection, names: Sequence[str]) -> list[dict[str, Any]
                     "leader": part.leader.id if part.leader is not None else None,
                     "replicas": [node.id for node in part.replicas],
                     "isr": [node.id for node in part.isr],
-                    "first_offset": ranges[Place(name, part.id)][0],
-                    "end_offset": ranges[Place(name, part.id)][1],
+                    "first_offset": spans[Place(name, part.id)][0],
+                    "end_offset": spans[Place(name, part.id)][1],
                 }
                 for part in sorted(topics[name].partitions, key=lambda part: part.id)
             ],
         }
         for name in names
     ]
+    if count:
+        _count(cluster, found, [place for place, (first, end) in spans.items() if None not in (first, end)])
+    return found
+
+
+def _count(cluster: Connection, topics: Sequence[dict[str, Any]], places: Sequence[Place]) -> None:
+    """Adds to topics and partitions how many records they hold."""
+    logs = ranges(cluster, places, Position(START), Position(END), READ_COMMITTED)
+    with progress("counting", sum(log.last - log.first for log in logs.values())) as advance:
+        counted = count_records(cluster, logs, advance)
+    for topic in topics:
+        for part in topic["layout"]:
+            part["records"] = counted.get(Place(topic["name"], part["partition"]))
+        topic["records"] = sum(part["records"] or 0 for part in topic["layout"])
 
 
 def overrides(entries: dict[str, ConfigEntry]) -> dict[str, str]:
@@ -224,15 +253,22 @@ def _description_tables(topic: dict[str, Any]) -> list[Table]:
             Column("in sync"),
             Column("first offset", right=True),
             Column("end offset", right=True),
-            Column("records", right=True),
+            *([Column("records", right=True)] if "records" in topic else []),
         ],
         title + (", internal" if topic["internal"] else ""),
     )
     for part in topic["layout"]:
-        first, end = part["first_offset"], part["end_offset"]
-        records = end - first if first is not None and end is not None else None
         leader = "none" if part["leader"] is None or part["leader"] < 0 else part["leader"]
-        layout.add(part["partition"], leader, part["replicas"], part["isr"], first, end, records)
+        counted = [part["records"]] if "records" in topic else []
+        layout.add(
+            part["partition"],
+            leader,
+            part["replicas"],
+            part["isr"],
+            part["first_offset"],
+            part["end_offset"],
+            *counted,
+        )
     if not topic["config"]:
         return [layout]
     settings = Table([Column("setting"), Column("value")])
@@ -313,18 +349,18 @@ def truncate(
             hint = f"it has 0 to {partitions[-1]}"
             raise CommandError(f"topic {name!r} has no partition {number}", hint, NOT_FOUND)
     places = [Place(name, number) for number in (sorted(set(only)) or partitions)]
-    ranges = admin.log_ranges(client, places)
+    spans = admin.log_ranges(client, places)
     limits = _limits(cluster, places, before, before_time)
     plan: list[dict[str, Any]] = []
     for place in places:
-        first, end = ranges[place]
+        first, end = spans[place]
         if first is None or end is None:
             raise CommandError(f"{place} has no leader that answers", "see `moldau cluster health`", FAILED)
         target = end if limits[place] is None else min(end, max(first, limits[place] or 0))
         plan.append({"topic": name, "partition": place.partition, "first_offset": first, "new_first_offset": target})
     total = sum(row["new_first_offset"] - row["first_offset"] for row in plan)
     if not dry_run and total:
-        confirm(f"Delete {total} records of {name}?", yes)
+        confirm(f"Delete {plural(total, 'offset')} of {name}, as many records at most?", yes)
         answers = admin.delete_records(
             client, {Place(name, row["partition"]): row["new_first_offset"] for row in plan if _deletes(row)}
         )
@@ -351,7 +387,7 @@ def _limits(
 
 def _show_truncation(plan: Sequence[dict[str, Any]], total: int, dry_run: bool, output: Format) -> None:
     def tables() -> list[Table]:
-        numbers = ("partition", "first offset", "new first offset", "deleted")
+        numbers = ("partition", "first offset", "new first offset", "offsets")
         table = Table([Column("topic"), *(Column(heading, right=True) for heading in numbers)])
         for row in plan:
             first, target = row["first_offset"], row["new_first_offset"]
@@ -359,4 +395,5 @@ def _show_truncation(plan: Sequence[dict[str, Any]], total: int, dry_run: bool, 
         return [table]
 
     show(output, plan, tables)
-    note(f"{total} records {'would be' if dry_run else 'were'} deleted")
+    would = "would be" if dry_run else "was" if total == 1 else "were"
+    note(f"{plural(total, 'offset')} {would} deleted")
