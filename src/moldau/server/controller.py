@@ -8,7 +8,7 @@ asked again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from random import Random
 from typing import TypeVar
 from uuid import UUID
@@ -18,7 +18,7 @@ from moldau.metadata.controller.decision import Decision, Permission, Rule, ever
 from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic, create_topics
 from moldau.metadata.controller.topic_names import check_topic_name
 from moldau.metadata.publisher import ImageHolder
-from moldau.metadata.store import MetadataStore, Operation, VersionConflictError
+from moldau.metadata.store import MetadataStore, VersionConflictError
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.work.turns import run
 
@@ -36,8 +36,6 @@ class Controller:
         rng: Random,
         new_uuid: Callable[[], UUID],
     ) -> None:
-        #: Set by the node: makes what a decision needs on this broker before it is committed.
-        self.prepare: Callable[[Sequence[Operation]], Awaitable[None]] = prepare_nothing
         self._store = store
         self._images = images
         self._config = config
@@ -53,7 +51,6 @@ class Controller:
                 decision = decided if isinstance(decided, Decision) else await run(decided)
                 if not decision.operations:
                     return decision.answer
-                await self.prepare(decision.operations)
                 try:
                     revision = await self._store.commit(decision.operations)
                 except VersionConflictError:
@@ -92,7 +89,3 @@ class Controller:
         except KafkaError:
             return False
         return True
-
-
-async def prepare_nothing(operations: Sequence[Operation]) -> None:
-    """Before there are logs."""

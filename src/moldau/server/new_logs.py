@@ -1,18 +1,16 @@
-"""Which logs a decision of the controller will need on this broker.
+"""Which logs a new image needs on this broker.
 
-They are made before the decision is committed, where making them does not block the event loop: the partition table,
-which follows the image, finds them done. A log whose topic never came to be is found unknown at the next start and
-set aside.
+They are made while the image is prepared, where making them does not block the event loop: the partition table, which
+applies it, finds them done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 from moldau.config.topic import TopicConfig
-from moldau.metadata import codec, paths
-from moldau.metadata.image import ClusterImage
-from moldau.metadata.store import Operation, Put
+from moldau.metadata.image import TopicImage
+from moldau.metadata.image_changes import ImageDelta, TopicDelta
 from moldau.storage.manager import NewLog
 from moldau.types.ids import TopicPartition
 from moldau.work.turns import Work, pauses
@@ -21,33 +19,37 @@ from moldau.work.turns import Work, pauses
 TOPICS_PER_TURN = 8
 
 
-def new_logs(
-    operations: Sequence[Operation],
-    image: ClusterImage,
-    local_id: int,
-    resolve: Callable[[dict[str, str]], TopicConfig],
-) -> Work[list[NewLog]]:
-    paused, resolving = pauses(), pauses(TOPICS_PER_TURN)
-    puts = {operation.path: operation.value for operation in operations if isinstance(operation, Put)}
+def new_logs(delta: ImageDelta, local_id: int, topic_config: Callable[[TopicImage], TopicConfig]) -> Work[list[NewLog]]:
+    resolving = pauses(TOPICS_PER_TURN)
     found: list[NewLog] = []
-    for path, value in puts.items():
-        if next(paused):
-            yield
-        name = path.removeprefix(paths.TOPICS + "/")
-        if name == path or "/" in name:
-            continue
+    for topic in delta.created:
         if next(resolving):
             yield
-        topic = codec.decode_topic(path, value)
-        known = image.topics.get(name)
-        settings = dict(known.configs) if known is not None and known.id == topic.id else {}
-        if paths.topic_config(name) in puts:
-            settings = codec.decode_settings(path, puts[paths.topic_config(name)])
-        config = resolve(settings)
-        for index in range(topic.partitions):
-            if next(paused):
-                yield
-            entry = puts.get(paths.partition(name, index))
-            if entry is not None and local_id in codec.decode_partition(path, entry).replicas:
-                found.append(NewLog(TopicPartition(name, index), topic.id, config))
+        found += yield from _logs_of(topic, range(len(topic.partitions)), local_id, topic_config)
+    for change in delta.changed:
+        joined = [index for index in change.partitions if joins(change, index, local_id)]
+        if joined:
+            found += yield from _logs_of(change.new, joined, local_id, topic_config)
+    return found
+
+
+def joins(change: TopicDelta, index: int, broker_id: int) -> bool:
+    """Whether the broker becomes a replica of this partition."""
+    known = change.old.partitions
+    return broker_id in change.new.partitions[index].replicas and (
+        index >= len(known) or broker_id not in known[index].replicas
+    )
+
+
+def _logs_of(
+    topic: TopicImage, indexes: Iterable[int], local_id: int, topic_config: Callable[[TopicImage], TopicConfig]
+) -> Work[list[NewLog]]:
+    paused = pauses()
+    config = topic_config(topic)
+    found = []
+    for index in indexes:
+        if next(paused):
+            yield
+        if local_id in topic.partitions[index].replicas:
+            found.append(NewLog(TopicPartition(topic.name, index), topic.id, config))
     return found

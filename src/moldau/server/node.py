@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -29,7 +29,7 @@ from moldau.metadata.controller.partitions import raise_leader_epochs
 from moldau.metadata.image import ClusterImage, TopicImage
 from moldau.metadata.local import LocalStore
 from moldau.metadata.publisher import ImageHolder
-from moldau.metadata.store import Operation, StoreError
+from moldau.metadata.store import StoreError
 from moldau.metrics import Metrics
 from moldau.replication.fetch_sessions import FetchSessions
 from moldau.server.appends import AppendQueue
@@ -48,7 +48,6 @@ from moldau.server.gauges import register_gauges
 from moldau.server.handlers.catalogue import APIS
 from moldau.server.listeners import Host, Listeners, as_addresses
 from moldau.server.loop_lag import LoopLag
-from moldau.server.new_logs import new_logs
 from moldau.server.partition_table import PartitionTable
 from moldau.server.process import (
     configure_logging,
@@ -166,14 +165,7 @@ class BrokerNode:
             on_progress=RecoveryProgress(time.monotonic),
         )
         await run_work(self.partitions.load(image))
-        self.images.subscribe(self.partitions.apply)
-        self.controller.prepare = self._prepare_logs
-
-    async def _prepare_logs(self, operations: Sequence[Operation]) -> None:
-        wanted = new_logs(
-            operations, self.images.image, self.config.node_id, lambda own: TopicConfig.resolve(own, self.config)
-        )
-        await self.logs.prepare(await run_work(wanted))
+        self.images.subscribe(self.partitions.apply, self.partitions.preparing)
 
     def topic_config(self, topic: TopicImage) -> TopicConfig:
         return TopicConfig.resolve(topic.configs, self.config)

@@ -7,18 +7,20 @@ its id: a re-created name never sees the old topic's data.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
 
 from moldau.config.topic import TopicConfig
 from moldau.metadata.image import ClusterImage, TopicImage
-from moldau.metadata.image_changes import ImageDelta
+from moldau.metadata.image_changes import ImageDelta, TopicDelta
 from moldau.replication.partition import Partition
+from moldau.server.new_logs import joins, new_logs
 from moldau.storage.errors import LogIOError
 from moldau.storage.log import PartitionLog
-from moldau.storage.manager import LogManager
+from moldau.storage.manager import LogManager, NewLog
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
-from moldau.work.turns import Work, pauses
+from moldau.work.turns import Work, begin, pauses
 
 log = logging.getLogger("moldau.server.partitions")
 
@@ -55,18 +57,31 @@ class PartitionTable:
 
     def load(self, image: ClusterImage) -> Work[None]:
         for topic in image.topics.values():
-            yield from self._create(topic, range(len(topic.partitions)), are_new=False)
+            yield from self._follow(topic, range(len(topic.partitions)), is_new=lambda _: False)
+
+    def preparing(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> Awaitable[None] | None:
+        """Makes the logs that the new image needs here; None if it needs none."""
+        begun = begin(new_logs(delta, self._local_id, self._topic_config))
+        if isinstance(begun, Awaitable):
+            return self._prepare_later(begun)
+        return self._logs.prepare(begun) if begun else None
+
+    async def _prepare_later(self, wanted: Awaitable[list[NewLog]]) -> None:
+        await self._logs.prepare(await wanted)
 
     def apply(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> Work[None]:
         for topic in delta.deleted:
             yield from self._delete(topic)
         for topic in delta.created:
-            yield from self._create(topic, range(len(topic.partitions)), are_new=True)
+            yield from self._follow(topic, range(len(topic.partitions)), is_new=lambda _: True)
         for change in delta.changed:
             if change.settings_changed:
                 yield from self.reconfigure(change.new)
             if change.partitions:
-                yield from self._create(change.new, change.partitions, are_new=True)
+                yield from self._follow(change.new, change.partitions, is_new=partial(self._joins, change))
+
+    def _joins(self, change: TopicDelta, index: int) -> bool:
+        return joins(change, index, self._local_id)
 
     def reconfigure(self, topic: TopicImage) -> Work[None]:
         config = self._topic_config(topic)
@@ -76,7 +91,8 @@ class PartitionTable:
             if partition.log is not None:
                 partition.log.config = config
 
-    def _create(self, topic: TopicImage, indexes: Iterable[int], are_new: bool) -> Work[None]:
+    def _follow(self, topic: TopicImage, indexes: Iterable[int], is_new: Callable[[int], bool]) -> Work[None]:
+        """Brings partitions into the state of the image: their log comes and goes with our place among the replicas."""
         partitions = self._topics.setdefault(topic.name, {})
         config = self._topic_config(topic)
         for index in indexes:
@@ -86,12 +102,21 @@ class PartitionTable:
             partition = partitions.get(index)
             if partition is None:
                 partition = partitions[index] = Partition(TopicPartition(topic.name, index), topic.id, self._local_id)
-                if self._local_id in state.replicas:
-                    self._open_log(partition, topic, config, are_new)
+            if self._local_id not in state.replicas:
+                self._leave(partition)
+            elif partition.log is None:
+                self._open_log(partition, topic, config, is_new(index))
             if state.leader == self._local_id:
                 partition.lead(state.leader_epoch, state.replicas, state.isr)
             else:
                 partition.follow(state.leader, state.leader_epoch, state.replicas, state.isr)
+
+    def _leave(self, partition: Partition) -> None:
+        """We are no replica of it (any more)."""
+        if partition.log is not None:
+            partition.leader = NOBODY
+            without_log(partition)
+            self._logs.delete(partition.topic_partition)
 
     def _open_log(self, partition: Partition, topic: TopicImage, config: TopicConfig, is_new: bool) -> None:
         try:
