@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Coroutine
+import json
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import pytest
 
@@ -19,17 +20,23 @@ from moldau.metadata.store import (
     Change,
     Changes,
     Check,
+    ClusterStore,
     Delete,
     InvalidOperationError,
-    MetadataStore,
     Put,
+    SessionState,
     StoreClosedError,
     StoreError,
     VersionConflictError,
 )
 
-Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[MetadataStore]]
+Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[ClusterStore]]
+T = TypeVar("T")
 PATIENCE_SECONDS = 30
+
+
+def registration(*directories: str) -> bytes:
+    return json.dumps({"version": 5, "host": "h", "port": 9092, "directories": list(directories)}).encode()
 
 
 def scenario(test: Callable[[Any, Opener], Coroutine[Any, Any, None]]) -> Callable[[Any, Opener], None]:
@@ -62,6 +69,23 @@ class Watched:
 
     async def until_seen(self, *paths: str) -> None:
         await self.until(lambda: set(paths) <= {change.path for change in self.changes})
+
+
+class Heard(Generic[T]):
+    """Remembers all that a listener was told; `until` waits for one thing."""
+
+    def __init__(self) -> None:
+        self.news: list[T] = []
+        self._more = asyncio.Event()
+
+    def __call__(self, news: T) -> None:
+        self.news.append(news)
+        self._more.set()
+
+    async def until(self, wanted: T) -> None:
+        while not self.news or self.news[-1] != wanted:
+            self._more.clear()
+            await self._more.wait()
 
 
 async def outcome_of(commit: Awaitable[object]) -> object:
@@ -374,44 +398,56 @@ class MetadataStoreContract:
         last = -1
         for session in range(5):
             async with opened() as store:
-                for operation in (Put(f"/{session}", b""), Put("/e", b"", ABSENT, ephemeral=True)):
+                for operation in (Put(f"/{session}", b""), Put("/same", b"")):
                     revision = await store.commit([operation])
                     assert revision > last
                     last = revision
 
     @scenario
-    async def test_ephemeral_entries_end_with_the_session(self, opened: Opener) -> None:
+    async def test_whoever_watches_everything_is_told_of_commits_that_change_nothing(self, opened: Opener) -> None:
         async with opened() as store:
-            await store.commit([Put("/brokers/1", b"here", ABSENT, ephemeral=True), Put("/stays", b"")])
-            entry = await store.read("/brokers/1")
-            assert entry is not None and (entry.value, entry.ephemeral) == (b"here", True)
-            with pytest.raises(VersionConflictError):
-                await store.commit([Put("/brokers/1", b"other", ABSENT, ephemeral=True)])
-        async with opened() as store:
-            assert list((await store.list("/")).entries) == ["/stays"]
-            await store.commit([Put("/brokers/1", b"again", ABSENT, ephemeral=True)])
+            await store.commit([Put("/a", b"")])
+            watched, below = Watched(), Watched()
+            store.watch("/", watched)
+            store.watch("/a", below)
+            checked = await store.commit([Check("/a", 0)])
+            await watched.until(lambda: bool(watched.events))
+            assert (watched.events[-1].revision, watched.changes) == (checked, [])
+            await store.commit([Put("/end", b"")])
+            revision = await store.sync()
+            await watched.until(lambda: watched.events[-1].revision >= revision)
+            assert below.events == []
 
     @scenario
-    async def test_an_entry_stays_what_it_was_created_as(self, opened: Opener) -> None:
+    async def test_a_broker_is_alive_from_its_announcement_to_the_end_of_its_session(self, opened: Opener) -> None:
         async with opened() as store:
-            await store.commit([Put("/e", b"1", ephemeral=True), Put("/p", b"1")])
-            await store.commit([Put("/e", b"2"), Put("/p", b"2", ephemeral=True)])
-            ephemeral, persistent = await store.read("/e"), await store.read("/p")
-            assert ephemeral is not None and ephemeral.ephemeral and ephemeral.value == b"2"
-            assert persistent is not None and not persistent.ephemeral
+            told = Heard[Mapping[int, bytes]]()
+            store.watch_alive(told)
+            await store.announce(1, registration("first"))
+            await told.until({1: registration("first")})
+            assert dict(store.alive()) == {1: registration("first")}
+            await store.commit([Put("/a", b"")])
+            assert list((await store.list("/")).entries) == ["/a"]
         async with opened() as store:
-            entries = (await store.list("/")).entries
-            assert {path: entry.value for path, entry in entries.items()} == {"/p": b"2"}
+            told = Heard[Mapping[int, bytes]]()
+            unwatch = store.watch_alive(told)
+            await store.announce(1, registration("first", "second"))
+            await told.until({1: registration("first", "second")})
+            await store.withdraw()
+            await told.until({})
+            unwatch()
+            await store.announce(1, registration("first"))
+            assert dict(told.news[-1]) == {}
 
     @scenario
-    async def test_ephemeral_entries_can_be_deleted(self, opened: Opener) -> None:
+    async def test_a_store_that_serves_is_connected_and_heard(self, opened: Opener) -> None:
         async with opened() as store:
-            await store.commit([Put("/e", b"", ephemeral=True)])
-            await store.commit([Delete("/e", 0)])
-            assert await store.read("/e") is None
-            await store.commit([Put("/e", b"now it stays")])
-        async with opened() as store:
-            assert list((await store.list("/")).entries) == ["/e"]
+            before = store.last_heard()
+            await store.commit([Put("/a", b"")])
+            assert store.session_state is SessionState.CONNECTED
+            assert store.last_heard() > before
+            await store.snapshot_if_due()
+            assert list((await store.list("/")).entries) == ["/a"]
 
     @scenario
     async def test_a_closed_store_refuses_everything(self, opened: Opener) -> None:

@@ -33,7 +33,7 @@ paths = st.sampled_from(["/a", "/b", "/b/c"])
 expected = st.none() | st.integers(-1, 3)
 values = st.binary(max_size=20)
 operations = st.one_of(
-    st.builds(Put, paths, values, expected, st.booleans()),
+    st.builds(Put, paths, values, expected),
     st.builds(Delete, paths, expected),
     st.builds(Check, paths, st.integers(-1, 3)),
 )
@@ -60,8 +60,7 @@ def after(model: Model, commit: list[Operation], revision: int) -> Model | None:
             del changed[operation.path]
         elif isinstance(operation, Put):
             created = revision if entry is None else entry.created
-            ephemeral = operation.ephemeral if entry is None else entry.ephemeral
-            changed[operation.path] = Versioned(operation.value, version + 1, created, revision, ephemeral)
+            changed[operation.path] = Versioned(operation.value, version + 1, created, revision)
     return changed
 
 
@@ -88,7 +87,6 @@ def test_the_store_does_what_the_model_does(
             if reopen:
                 await store.close()
                 store = await LocalStore.open("/m", at_once, files=files, rotate_bytes=rotate_bytes)
-                model = {path: entry for path, entry in model.items() if not entry.ephemeral}
             listing = await store.list("/")
             assert (listing.revision, dict(listing.entries)) == (revision, model)
         await store.close()
@@ -97,7 +95,7 @@ def test_the_store_does_what_the_model_does(
     asyncio.run(scenario())
 
 
-entries = st.builds(Versioned, values, st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1), st.just(7), st.just(False))
+entries = st.builds(Versioned, values, st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1), st.just(7))
 any_paths = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=30).map("/".__add__)
 changes = st.builds(Change, any_paths, st.none() | entries)
 

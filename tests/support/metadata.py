@@ -65,7 +65,7 @@ class Cluster:
             assert operation.expected_version in (None, version), operation
             if isinstance(operation, Put):
                 created = revision if entry is None else entry.created
-                entry = Versioned(operation.value, version + 1, created, revision, operation.ephemeral)
+                entry = Versioned(operation.value, version + 1, created, revision)
                 self._entries[operation.path] = entry
                 yield Change(operation.path, entry)
             elif isinstance(operation, Delete):

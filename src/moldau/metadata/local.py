@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
@@ -21,31 +21,32 @@ from operator import itemgetter
 from typing import Protocol, TypeVar
 
 from moldau.metadata import journal
+from moldau.metadata.entries import Entries, Planned, planning, take_in
 from moldau.metadata.journal_directory import JournalDirectory
 from moldau.metadata.store import (
-    ABSENT,
+    AliveWatcher,
     Change,
     Changes,
-    Check,
     CommitFailedError,
-    Delete,
+    EndWatcher,
     Listing,
     Operation,
     OutcomeUnknownError,
-    Put,
     Revision,
+    SessionState,
     SessionWatcher,
     StoreClosedError,
     StoreError,
     Unwatch,
-    VersionConflictError,
     Versioned,
     Watcher,
     checking_operations,
     is_within,
 )
+from moldau.metadata.watching import Listeners, PrefixWatchers
 from moldau.storage.files import FileSystem, OsFiles
-from moldau.work.turns import Work, pauses, run
+from moldau.work.clocks import boot_seconds
+from moldau.work.turns import run
 
 LOG = logging.getLogger(__name__)
 
@@ -62,10 +63,7 @@ class RunBlocking(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Pending:
-    revision: Revision
-    changes: tuple[Change, ...]
-    durable: tuple[Change, ...]
-    removed: list[str]
+    planned: Planned
     done: asyncio.Future[Revision]
 
 
@@ -74,14 +72,21 @@ _entry_of: Callable[[Change], Versioned | None] = itemgetter(1)
 
 
 class LocalStore:
+    """Its session is this process: it is never suspended, and nobody but this broker is alive."""
+
     def __init__(
-        self, directory: JournalDirectory, run_blocking: RunBlocking, rotate_bytes: int = ROTATE_BYTES
+        self,
+        directory: JournalDirectory,
+        run_blocking: RunBlocking,
+        rotate_bytes: int = ROTATE_BYTES,
+        boot_clock: Callable[[], float] = boot_seconds,
     ) -> None:
         """Use `open`."""
         self._directory = directory
         self._run_blocking = run_blocking
         self._rotate_bytes = rotate_bytes
-        self._entries: dict[str, Versioned] = {}
+        self._boot_clock = boot_clock
+        self._entries: Entries = {}
         self._staged: dict[str, tuple[Revision, Versioned | None]] = {}
         self._revision: Revision = 0
         self._staged_revision: Revision = 0
@@ -90,8 +95,10 @@ class LocalStore:
         self._queue: deque[_Pending] = deque()
         self._last_commit: asyncio.Future[Revision] | None = None
         self._writer: asyncio.Task[None] | None = None
-        self._watchers: dict[object, tuple[str, Watcher]] = {}
-        self._session_watchers: dict[object, SessionWatcher] = {}
+        self._watchers = PrefixWatchers()
+        self._end_watchers: Listeners[StoreError] = Listeners("the store's end")
+        self._alive: dict[int, bytes] = {}
+        self._alive_watchers: Listeners[Mapping[int, bytes]] = Listeners("living brokers")
         self._ended: StoreError | None = None
         self.cut_bytes = 0
 
@@ -139,14 +146,14 @@ class LocalStore:
         while True:
             self._check_open()
             failures, revision = self._failures, self._staged_revision + 1
-            pending = await run(self._plan(operations, revision))
+            planned = await run(planning(operations, revision, self._staged_entry))
             if failures == self._failures:  # otherwise it may rest on what was undone
                 self._check_open()
                 break
         self._staged_revision = revision
-        changes = pending.changes
+        changes = planned.changes
         self._staged.update(zip(map(_path_of, changes), zip(repeat(revision), map(_entry_of, changes)), strict=False))
-        return pending
+        return _Pending(planned, asyncio.get_running_loop().create_future())
 
     async def sync(self) -> Revision:
         self._check_open()
@@ -155,26 +162,47 @@ class LocalStore:
         return self._revision
 
     def watch(self, prefix: str, watcher: Watcher) -> Unwatch:
-        key = object()
-        self._watchers[key] = (prefix, watcher)
+        return self._watchers.watch(prefix, watcher)
 
-        def unwatch() -> None:
-            self._watchers.pop(key, None)
+    def on_session_lost(self, watcher: EndWatcher) -> Unwatch:
+        return self._end_watchers.add(watcher)
 
-        return unwatch
+    @property
+    def session_state(self) -> SessionState:
+        return SessionState.CONNECTED if self._ended is None else SessionState.LOST
 
-    def on_session_lost(self, watcher: SessionWatcher) -> Unwatch:
-        key = object()
-        self._session_watchers[key] = watcher
+    def on_session(self, watcher: SessionWatcher) -> Unwatch:
+        """Never called: what ends this store ends it for good."""
+        return lambda: None
 
-        def unwatch() -> None:
-            self._session_watchers.pop(key, None)
+    def last_heard(self) -> float:
+        return self._boot_clock()
 
-        return unwatch
+    async def announce(self, broker_id: int, value: bytes) -> None:
+        self._check_open()
+        self._set_alive({broker_id: value})
+
+    async def withdraw(self) -> None:
+        self._set_alive({})
+
+    def alive(self) -> Mapping[int, bytes]:
+        return self._alive
+
+    def watch_alive(self, watcher: AliveWatcher) -> Unwatch:
+        return self._alive_watchers.add(watcher)
+
+    def _set_alive(self, alive: dict[int, bytes]) -> None:
+        if alive != self._alive:
+            self._alive = alive
+            self._alive_watchers.tell(alive)
+
+    async def snapshot_if_due(self) -> None:
+        """Snapshots are written with the commits."""
 
     async def close(self) -> None:
         if self._ended is None:
             self._ended = StoreClosedError("the metadata store is closed")
+        self._set_alive({})
         if self._writer is not None:
             await self._writer
         await self._run_blocking(self._directory.close)
@@ -187,44 +215,14 @@ class LocalStore:
         staged = self._staged.get(path)
         return self._entries.get(path) if staged is None else staged[1]
 
-    def _plan(self, operations: Sequence[Operation], revision: Revision) -> Work[_Pending]:
-        """What the operations change, and the part of it that outlives this process. Raises VersionConflictError."""
-        paused = pauses()
-        changes: list[Change] = []
-        durable: list[Change] = []
-        removed: list[str] = []
-        for operation in operations:
-            if next(paused):
-                yield
-            path = operation.path
-            entry = self._staged_entry(path)
-            version = ABSENT if entry is None else entry.version
-            expected = operation.expected_version
-            if (expected is not None and expected != version) or (entry is None and type(operation) is Delete):
-                raise VersionConflictError(path, expected, version)
-            if type(operation) is Check:
-                continue
-            if type(operation) is Delete:
-                change = Change(path, None)
-                removed.append(path)
-                ephemeral = entry is not None and entry.ephemeral
-            else:
-                assert isinstance(operation, Put)
-                ephemeral = operation.ephemeral if entry is None else entry.ephemeral
-                created = revision if entry is None else entry.created
-                change = Change(path, Versioned(operation.value, version + 1, created, revision, ephemeral))
-            changes.append(change)
-            if not ephemeral:
-                durable.append(change)
-        done: asyncio.Future[Revision] = asyncio.get_running_loop().create_future()
-        return _Pending(revision, tuple(changes), tuple(durable), removed, done)
-
     async def _write_queued(self) -> None:
         group: Sequence[_Pending] = ()
         try:
             while self._queue:
                 group = self._next_group()
-                data = await run(journal.encode_group(group[0].revision, [pending.durable for pending in group]))
+                data = await run(
+                    journal.encode_group(group[0].planned.revision, [pending.planned.changes for pending in group])
+                )
                 try:
                     await self._run_blocking(partial(self._directory.append, data))
                 except CommitFailedError as error:
@@ -245,42 +243,29 @@ class LocalStore:
 
     def _next_group(self) -> Sequence[_Pending]:
         group = [self._queue.popleft()]
-        size = len(group[0].durable)
-        while self._queue and size + len(self._queue[0].durable) <= MAX_GROUP_CHANGES:
+        size = len(group[0].planned.changes)
+        while self._queue and size + len(self._queue[0].planned.changes) <= MAX_GROUP_CHANGES:
             group.append(self._queue.popleft())
-            size += len(group[-1].durable)
+            size += len(group[-1].planned.changes)
         return group
 
     def _publish(self, group: Sequence[_Pending]) -> None:
         for pending in group:
-            # Readers see all of a commit or nothing: without turns, but without a line of ours for each entry either.
-            self._entries.update(pending.changes)  # type: ignore[arg-type]  # what is removed goes with the next line
-            deque(map(self._entries.__delitem__, pending.removed), maxlen=0)
-            self._revision = pending.revision
-            self._unstage(pending)
-            self._notify(Changes(pending.revision, pending.changes))
+            planned = pending.planned
+            take_in(self._entries, planned)
+            self._revision = planned.revision
+            self._unstage(planned)
+            self._watchers.tell(Changes(planned.revision, planned.changes))
             if not pending.done.done():
-                pending.done.set_result(pending.revision)
+                pending.done.set_result(planned.revision)
 
-    def _unstage(self, published: _Pending) -> None:
+    def _unstage(self, published: Planned) -> None:
         if self._staged_revision == published.revision:
             self._staged.clear()
             return
         for change in published.changes:
             if self._staged[change.path][0] == published.revision:
                 del self._staged[change.path]
-
-    def _notify(self, changes: Changes) -> None:
-        for prefix, watcher in tuple(self._watchers.values()):
-            seen = changes
-            if prefix != "/":
-                seen = Changes(changes.revision, tuple(c for c in changes.changes if is_within(c.path, prefix)))
-            if not seen.changes:
-                continue
-            try:
-                watcher(seen)
-            except Exception:
-                LOG.exception("a watcher of %s failed", prefix)
 
     def _fail(self, group: Sequence[_Pending], error: StoreError) -> None:
         """Undoes the group and all that was planned on top of it."""
@@ -299,16 +284,12 @@ class LocalStore:
     def _end(self, group: Sequence[_Pending], error: OutcomeUnknownError) -> None:
         self._ended = error
         self._fail(group, error)
-        for watcher in tuple(self._session_watchers.values()):
-            try:
-                watcher(error)
-            except Exception:
-                LOG.exception("a session watcher failed")
+        self._end_watchers.tell(error)
 
     async def _rotate(self) -> None:
         """Starts a new journal and writes a snapshot. A failed snapshot costs only disk space until the next one."""
         revision = self._revision
-        entries = {path: entry for path, entry in self._entries.items() if not entry.ephemeral}
+        entries = dict(self._entries)
         frames = []
         # Encoded here in slices: a thread that computes would hold up the loop more.
         for frame in journal.encode_snapshot(revision, entries):

@@ -8,16 +8,21 @@ serve the same interface as the embedded store:
 - every commit has a revision, greater than all before it, also across restarts;
 - watchers see changes in the order of their revisions, each after it is durable; a store may join several changes of
   one entry into the last of them;
-- ephemeral entries live as long as the session of the store that put them.
+- reads answer from what this store has heard; who must not miss what others committed calls `sync` first.
 
-When the outcome of a commit cannot be known (the disk failed while it was written, the session was lost) it ends in
-`OutcomeUnknownError` or `SessionLostError`: the change may or may not be there when the store is read again.
+Which brokers are alive is not metadata: a session ends without a commit, and each broker would see it at another place
+in the history. `Presence` tells it beside the entries.
+
+When the outcome of a commit cannot be known (the disk failed while it was written, the store was closed while the
+ensemble was away) it ends in `OutcomeUnknownError`: the change may or may not be there when the store is read again.
+A session that is suspended or lost is no such case: commits wait until the ensemble has told their outcome.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias
 
 from moldau.work.turns import Work, at_once, pauses
@@ -38,20 +43,15 @@ class Versioned(NamedTuple):
     version: int
     created: Revision
     revision: Revision
-    ephemeral: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Creates or replaces an entry. `expected_version`: None takes any state, ABSENT demands a new entry.
-
-    `ephemeral` counts only where the put creates the entry; a later put leaves that as it is.
-    """
+    """Creates or replaces an entry. `expected_version`: None takes any state, ABSENT demands a new entry."""
 
     path: str
     value: bytes
     expected_version: int | None = None
-    ephemeral: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,12 @@ class StoreClosedError(StoreError):
     """The store was closed."""
 
 
-class SessionLostError(StoreError):
-    """The session ended without our doing: ephemeral entries are gone, watches are dead."""
+class StoreUnreachableError(StoreError):
+    """The ensemble did not answer within the time that was given."""
+
+
+class DuplicateBrokerError(StoreError):
+    """Another broker that is alive has announced itself under this id."""
 
 
 class CorruptStoreError(StoreError):
@@ -144,14 +148,28 @@ class CorruptStoreError(StoreError):
         self.reason = reason
 
 
+class SessionState(Enum):
+    """How the store stands with what keeps its entries.
+
+    SUSPENDED: nothing is heard from it. LOST: the session has ended, or must be taken to have ended, and with it this
+    broker's presence. Both end by themselves in CONNECTED, with the presence announced again.
+    """
+
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"
+    LOST = "lost"
+
+
 Watcher: TypeAlias = Callable[[Changes], None]
 Unwatch: TypeAlias = Callable[[], None]
-SessionWatcher: TypeAlias = Callable[[StoreError], None]
+EndWatcher: TypeAlias = Callable[[StoreError], None]
+SessionWatcher: TypeAlias = Callable[[SessionState], None]
+AliveWatcher: TypeAlias = Callable[[Mapping[int, bytes]], None]
 
 
 class MetadataStore(Protocol):
     async def read(self, path: str) -> Versioned | None:
-        """The entry as last committed."""
+        """The entry as this store last heard of it; its own commits are heard of when they return."""
 
     async def list(self, prefix: str) -> Listing:
         """The entry `prefix` and all below it; "/" is everything."""
@@ -163,13 +181,57 @@ class MetadataStore(Protocol):
         """Waits for all commits that began before; the revision that holds them, of which watchers will be told."""
 
     def watch(self, prefix: str, watcher: Watcher) -> Unwatch:
-        """Calls `watcher` on the event loop with each later change at or below `prefix`."""
+        """Calls `watcher` on the event loop with each later change at or below `prefix`.
 
-    def on_session_lost(self, watcher: SessionWatcher) -> Unwatch:
-        """Calls `watcher` once, with the reason, if the store stops serving by itself."""
+        Whoever watches "/" is told of every revision that `commit` and `sync` return, also of one without changes.
+        """
+
+    def on_session_lost(self, watcher: EndWatcher) -> Unwatch:
+        """Calls `watcher` once, with the reason, if the store stops serving by itself, for good."""
 
     async def close(self) -> None:
-        """Ends the session: its ephemeral entries go. Commits under way are finished first."""
+        """Ends the session, and with it the presence. Commits under way are finished first."""
+
+
+class Presence(Protocol):
+    """Which brokers are alive: each for as long as the session lives in which it announced itself."""
+
+    async def announce(self, broker_id: int, value: bytes) -> None:
+        """This broker lives, again after every lost session, until `withdraw` or `close`.
+
+        `value` is Kafka's JSON of a registration with the member `directories`, the ids of the log folders that this
+        process has locked: an announcement that shares one of them is an earlier one of this broker and is replaced.
+        Any other is waited for as long as a session may outlive its broker, then DuplicateBrokerError is raised.
+        """
+
+    async def withdraw(self) -> None:
+        """This broker is going; its session lives on."""
+
+    def alive(self) -> Mapping[int, bytes]:
+        """The brokers that were alive when last heard of, with their values."""
+
+    def watch_alive(self, watcher: AliveWatcher) -> Unwatch:
+        """Calls `watcher` on the event loop with all of `alive()` whenever it has changed."""
+
+
+class Session(Protocol):
+    @property
+    def session_state(self) -> SessionState: ...
+
+    def on_session(self, watcher: SessionWatcher) -> Unwatch:
+        """Calls `watcher` on the event loop with each new state."""
+
+    def last_heard(self) -> float:
+        """When the last request was sent that the store has answered as a whole (a majority of the ensemble), in
+        seconds of the boot clock: what a lease may be counted from."""
+
+
+class ClusterStore(MetadataStore, Presence, Session, Protocol):
+    """All that a broker asks of its store."""
+
+    async def snapshot_if_due(self) -> None:
+        """The controller calls it now and then: the log before a snapshot can be cut. A store that needs nobody for
+        that does nothing."""
 
 
 def is_within(path: str, prefix: str) -> bool:

@@ -37,7 +37,7 @@ HISTORY: list[list[Operation]] = [
     [Put("/a", b"1"), Put("/b", b"x" * 40)],
     [Put("/a", b"2", 0)],
     [Delete("/b"), Put("/c", b"")],
-    [Put("/gone", b"soon", ephemeral=True), Put("/a", b"3")],
+    [Put("/gone", b"soon"), Put("/a", b"3")],
     [Put("/d", b"y" * 150)],
     [Put("/b", b"again"), Delete("/c"), Delete("/gone")],
 ]
@@ -55,9 +55,8 @@ async def opened(disk: FaultyFiles, rotate_bytes: int = 1 << 20) -> LocalStore:
     return await LocalStore.open(FOLDER, at_once, files=disk, rotate_bytes=rotate_bytes)
 
 
-async def entries_of(store: LocalStore, *, ephemeral: bool = False) -> Entries:
-    found = (await store.list("/")).entries
-    return {path: entry.value for path, entry in found.items() if ephemeral or not entry.ephemeral}
+async def entries_of(store: LocalStore) -> Entries:
+    return {path: entry.value for path, entry in (await store.list("/")).entries.items()}
 
 
 def flipped(data: bytes, position: int) -> bytes:

@@ -9,7 +9,6 @@ from moldau.metadata.codec import BrokerEntry
 from moldau.metadata.controller.decision import Decision
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import ABSENT, Operation, Put
-from moldau.types.errors import ErrorCode, KafkaError
 
 
 def form_cluster(
@@ -30,13 +29,8 @@ def form_cluster(
 
 
 def register_broker(image: ClusterImage, broker_id: int, entry: BrokerEntry) -> Decision[None]:
-    """The broker is known as long as the session of its store lives. Raises DUPLICATE_BROKER_REGISTRATION."""
+    """Replaces an earlier registration of this id: whose it is, and that no other broker lives under it, the presence
+    has settled before."""
     present = image.brokers.get(broker_id)
-    if present is not None and present.incarnation != entry.incarnation:
-        raise KafkaError(
-            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-            f"Another broker is registered with that broker id. If the broker {broker_id} was recently restarted, "
-            "its registration ends with its session.",
-        )
     version = ABSENT if present is None else present.version
-    return Decision([Put(paths.broker(broker_id), codec.encode_broker(entry), version, ephemeral=True)], None)
+    return Decision([Put(paths.broker(broker_id), codec.encode_broker(entry), version)], None)
