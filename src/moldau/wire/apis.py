@@ -56,12 +56,16 @@ class ApiKey(IntEnum):
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
     DESCRIBE_QUORUM = 55
+    ALTER_PARTITION = 56
     UPDATE_FEATURES = 57
+    ENVELOPE = 58
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
+    BROKER_HEARTBEAT = 63
     UNREGISTER_BROKER = 64
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
+    ALLOCATE_PRODUCER_IDS = 67
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
     GET_TELEMETRY_SUBSCRIPTIONS = 71
@@ -85,6 +89,9 @@ class ApiKey(IntEnum):
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
 
+
+#: Spoken by brokers among themselves, and announced to no client.
+BETWEEN_BROKERS = frozenset((56, 58, 63, 67))
 
 #: key: (module below moldau.wire.messages, request class, response class)
 CLASSES: dict[int, tuple[str, str, str]] = {
@@ -137,12 +144,16 @@ CLASSES: dict[int, tuple[str, str, str]] = {
     50: ("describe_user_scram_credentials", "DescribeUserScramCredentialsRequest", "DescribeUserScramCredentialsResponse"),
     51: ("alter_user_scram_credentials", "AlterUserScramCredentialsRequest", "AlterUserScramCredentialsResponse"),
     55: ("describe_quorum", "DescribeQuorumRequest", "DescribeQuorumResponse"),
+    56: ("alter_partition", "AlterPartitionRequest", "AlterPartitionResponse"),
     57: ("update_features", "UpdateFeaturesRequest", "UpdateFeaturesResponse"),
+    58: ("envelope", "EnvelopeRequest", "EnvelopeResponse"),
     60: ("describe_cluster", "DescribeClusterRequest", "DescribeClusterResponse"),
     61: ("describe_producers", "DescribeProducersRequest", "DescribeProducersResponse"),
+    63: ("broker_heartbeat", "BrokerHeartbeatRequest", "BrokerHeartbeatResponse"),
     64: ("unregister_broker", "UnregisterBrokerRequest", "UnregisterBrokerResponse"),
     65: ("describe_transactions", "DescribeTransactionsRequest", "DescribeTransactionsResponse"),
     66: ("list_transactions", "ListTransactionsRequest", "ListTransactionsResponse"),
+    67: ("allocate_producer_ids", "AllocateProducerIdsRequest", "AllocateProducerIdsResponse"),
     68: ("consumer_group_heartbeat", "ConsumerGroupHeartbeatRequest", "ConsumerGroupHeartbeatResponse"),
     69: ("consumer_group_describe", "ConsumerGroupDescribeRequest", "ConsumerGroupDescribeResponse"),
     71: ("get_telemetry_subscriptions", "GetTelemetrySubscriptionsRequest", "GetTelemetrySubscriptionsResponse"),

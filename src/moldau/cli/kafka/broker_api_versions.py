@@ -9,7 +9,7 @@ from typing import Final
 from moldau.cli.kafka.connecting import BOOTSTRAP, COMMAND_CONFIG, connect
 from moldau.cli.kafka.failures import is_failure, message_of
 from moldau.cli.kafka.options import Parser
-from moldau.wire.apis import CLASSES, ApiKey
+from moldau.wire.apis import BETWEEN_BROKERS, CLASSES, ApiKey
 
 PARSER: Final = Parser("This tool helps to retrieve broker version information.", COMMAND_CONFIG, BOOTSTRAP)
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def version_lines(served: dict[int, tuple[int, int]]) -> list[str]:
     """All that clients may ask for, and what else the broker names."""
-    return [line_of(key, served.get(key)) for key in sorted({*CLASSES, *served})]
+    return [line_of(key, served.get(key)) for key in sorted({*CLASSES, *served} - (BETWEEN_BROKERS - set(served)))]
 
 
 def name_of(key: ApiKey) -> str:
