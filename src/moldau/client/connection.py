@@ -7,50 +7,22 @@ several requests be under way. `bytes` fields of an answer (record batches above
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import socket
 import ssl
 import time
-from collections import deque
 from collections.abc import Callable
-from struct import Struct
 from types import TracebackType
-from typing import Any, Final, Generic, TypeVar
+from typing import TypeVar
 
-from moldau.client import sasl
-from moldau.client.errors import AuthenticationFailed, ClientError, ConnectionLost, VersionUnsupported
-from moldau.client.settings import Address, ClientSettings, SaslSettings
+from moldau.client.core import ClientCore, Frames, Introduction, Pending
+from moldau.client.errors import AuthenticationFailed, ClientError, ConnectionLost
+from moldau.client.settings import Address, ClientSettings
 from moldau.client.tls import context_for
-from moldau.types.errors import ErrorCode
-from moldau.version import VERSION
-from moldau.wire import codec
-from moldau.wire.framing import response_has_tags, skip_header_tags
-from moldau.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from moldau.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from moldau.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from moldau.wire.primitives import DecodeError
-from moldau.wire.primitives import string as legacy_string
+from moldau.wire.messages.api_versions import ApiVersionsResponse
 from moldau.wire.schema import Message
 
 R = TypeVar("R", bound=Message)
-
-HEAD: Final = Struct(">hhi")
-SIZE: Final = Struct(">i")
-CORRELATION: Final = Struct(">i")
-LARGEST_ANSWER: Final = (1 << 31) - 1
-
-
-class Pending(Generic[R]):
-    """A request that was sent and whose answer was not read yet."""
-
-    __slots__ = ("answer_class", "correlation_id", "sent_at", "version")
-
-    def __init__(self, correlation_id: int, version: int, answer_class: type[R], sent_at: float) -> None:
-        self.correlation_id = correlation_id
-        self.version = version
-        self.answer_class = answer_class
-        self.sent_at = sent_at
 
 
 class Connection:
@@ -60,17 +32,13 @@ class Connection:
         self.address = address
         self._settings = settings
         self._monotonic = monotonic
-        self._correlation = itertools.count(1)
-        self._pending: deque[Pending[Any]] = deque()
-        self.versions: dict[int, tuple[int, int]] = {}
-        self.finalized_features: dict[str, int] = {}
+        self._core = ClientCore(address, Introduction(settings.client_id, sasl=settings.sasl))
+        self._frames = Frames(address)
         self.round_trip_seconds = float("inf")
         """The shortest time that an answer has taken."""
         self._socket = self._dial()
         try:
-            self._learn_versions()
-            if settings.sasl is not None:
-                self._authenticate(settings.sasl)
+            self._open()
         except BaseException:
             self.close()
             raise
@@ -89,10 +57,18 @@ class Connection:
 
     @property
     def in_flight(self) -> int:
-        return len(self._pending)
+        return self._core.in_flight
+
+    @property
+    def versions(self) -> dict[int, tuple[int, int]]:
+        return self._core.versions
+
+    @property
+    def finalized_features(self) -> dict[str, int]:
+        return self._core.finalized_features
 
     def close(self) -> None:
-        self._pending.clear()
+        self._core.forget()
         self._socket.close()
 
     def interrupt(self) -> None:
@@ -107,29 +83,21 @@ class Connection:
 
     def version_of(self, request: Message, max_version: int | None = None) -> int:
         """The highest version that the request's class, the broker and the caller allow."""
-        first, last = self.versions.get(request.API_KEY, (0, -1))
-        version = min(last, request.LAST_VERSION, request.LAST_VERSION if max_version is None else max_version)
-        if version < max(first, request.FIRST_VERSION):
-            name = type(request).__name__.removesuffix("Request")
-            raise VersionUnsupported(f"{self.address} serves {name} {first} to {last}, which is not enough")
-        return version
+        return self._core.version_of(request, max_version)
 
     def call(self, request: Message, answer_class: type[R], *, max_version: int | None = None) -> R:
         return self.receive(self.send(request, answer_class, max_version=max_version))
 
     def send(self, request: Message, answer_class: type[R], *, max_version: int | None = None) -> Pending[R]:
-        pending = self._write(request, answer_class, self.version_of(request, max_version))
-        self._pending.append(pending)
-        return pending
+        return self._write(request, answer_class, self.version_of(request, max_version))
 
     def send_only(self, request: Message, *, max_version: int | None = None) -> None:
         """For a request without an answer: Produce with acks 0."""
-        self._write(request, ApiVersionsResponse, self.version_of(request, max_version))
+        self._write(request, ApiVersionsResponse, self.version_of(request, max_version), answered=False)
 
     def receive(self, pending: Pending[R]) -> R:
-        if not self._pending or self._pending[0] is not pending:
+        if not self._core.is_next(pending):
             raise ClientError(f"{self.address}: answers are read in the order of their requests")
-        self._pending.popleft()
         return self._read(pending)
 
     def fileno(self) -> int:
@@ -137,53 +105,38 @@ class Connection:
 
     # -- frames --------------------------------------------------------------------------------------------------
 
-    def _write(self, request: Message, answer_class: type[R], version: int) -> Pending[R]:
-        correlation_id = next(self._correlation)
-        head = HEAD.pack(request.API_KEY, version, correlation_id) + legacy_string(self._settings.client_id)
-        if version >= request.FLEXIBLE_FROM:
-            head += b"\0"
-        body = codec.encode(request, version)
+    def _write(self, request: Message, answer_class: type[R], version: int, *, answered: bool = True) -> Pending[R]:
+        data, pending = self._core.write(request, answer_class, version, answered=answered)
         try:
-            self._socket.sendall(SIZE.pack(len(head) + len(body)) + head + body)
+            self._socket.sendall(data)
         except OSError as error:
             raise self._lost(error) from error
-        return Pending(correlation_id, version, answer_class, self._monotonic())
+        pending.sent_at = self._monotonic()
+        return pending
 
     def _read(self, pending: Pending[R]) -> R:
-        frame = self._read_frame()
-        self.round_trip_seconds = min(self.round_trip_seconds, self._monotonic() - pending.sent_at)
-        (correlation_id,) = CORRELATION.unpack_from(frame)
-        if correlation_id != pending.correlation_id:
-            self.close()
-            raise ConnectionLost(f"{self.address}: an answer to request {correlation_id} came out of order")
-        position = CORRELATION.size
-        cls, version = pending.answer_class, pending.version
         try:
-            if response_has_tags(cls.API_KEY, version >= cls.FLEXIBLE_FROM):
-                position = skip_header_tags(frame, position)
-            return codec.decode(cls, version, frame, position)[0]
-        except DecodeError as error:
+            frame = self._read_frame()
+            self.round_trip_seconds = min(self.round_trip_seconds, self._monotonic() - pending.sent_at)
+            answer = self._core.read(frame)[1]
+        except ConnectionLost:
             self.close()
-            raise ConnectionLost(f"{self.address}: an answer could not be read: {error}") from error
+            raise
+        assert isinstance(answer, pending.answer_class)
+        return answer
 
     def _read_frame(self) -> memoryview:
+        frames: list[memoryview] = []
         try:
-            (size,) = SIZE.unpack(self._read_exactly(SIZE.size))
-            if not CORRELATION.size <= size <= LARGEST_ANSWER:
-                raise ConnectionLost(f"{self.address}: this is not a Kafka broker (a frame of {size} bytes)")
-            return self._read_exactly(size)
+            while not frames:
+                received = self._socket.recv_into(self._frames.room())
+                if received == 0:
+                    raise ConnectionResetError("the broker closed the connection")
+                frames = self._frames.received(received)
         except OSError as error:
             raise self._lost(error) from error
-
-    def _read_exactly(self, size: int) -> memoryview:
-        buffer = memoryview(bytearray(size))
-        filled = 0
-        while filled < size:
-            received = self._socket.recv_into(buffer[filled:])
-            if received == 0:
-                raise ConnectionResetError("the broker closed the connection")
-            filled += received
-        return buffer
+        (frame,) = frames
+        return frame
 
     def _lost(self, error: OSError) -> ConnectionLost:
         self.close()
@@ -216,28 +169,11 @@ class Connection:
             raise ConnectionLost(f"{self.address}: {error}") from error
         return dialled
 
-    def _learn_versions(self) -> None:
-        request = ApiVersionsRequest(client_software_name="moldau", client_software_version=VERSION)
-        answer = self._read(self._write(request, ApiVersionsResponse, min(request.LAST_VERSION, 3)))
-        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            answer = self._read(self._write(request, ApiVersionsResponse, 0))
-        if answer.error_code:
-            raise ConnectionLost(f"{self.address} refused ApiVersions: {ErrorCode(answer.error_code).name}")
-        self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-        self.finalized_features = {item.name: item.max_version_level for item in answer.finalized_features}
-
-    def _authenticate(self, settings: SaslSettings) -> None:
-        handshake = self.call(SaslHandshakeRequest(mechanism=settings.mechanism), SaslHandshakeResponse)
-        if handshake.error_code:
-            offered = ", ".join(handshake.mechanisms) or "none"
-            raise AuthenticationFailed(f"{self.address} does not speak SASL {settings.mechanism}; it offers {offered}")
-        exchange = sasl.exchange(settings, os.urandom)
-        message = next(exchange)
-        while True:
-            answer = self.call(SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse)
-            if answer.error_code:
-                raise AuthenticationFailed(f"{self.address} refused user {settings.username!r}: {answer.error_message}")
-            try:
-                message = exchange.send(bytes(answer.auth_bytes))
-            except StopIteration:
-                return
+    def _open(self) -> None:
+        opening = self._core.opening(os.urandom)
+        try:
+            step = next(opening)
+            while True:
+                step = opening.send(self._read(self._write(*step)))
+        except StopIteration:
+            return

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from moldau.client.cluster import longer, passes
-from moldau.client.connection import Connection, Pending
+from moldau.client.connection import Connection
+from moldau.client.core import Pending
 from moldau.client.errors import ConnectionLost
 from moldau.spark.writing.encoder import SealedBatch
 from moldau.spark.writing.errors import RowRefused, SinkError
