@@ -5,7 +5,7 @@ of an API.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,6 @@ from moldau.metadata.publisher import ImageHolder
 from moldau.metrics import Counter, Metrics
 from moldau.replication.fetch_sessions import FetchSessions
 from moldau.replication.partition import Partition
-from moldau.security.authorizer import AllowAll, Authorizer
-from moldau.security.quotas import QuotaManager, Unlimited
 from moldau.server.appends import AppendQueue
 from moldau.server.controller import Controller
 from moldau.server.coordination.service import CoordinatorService
@@ -28,6 +26,7 @@ from moldau.server.partition_table import PartitionTable
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.producing import Produce
 from moldau.server.registry import Api
+from moldau.server.services import Services
 from moldau.storage.manager import LogManager
 from moldau.wire.codec import Encoded
 from moldau.wire.messages.api_versions import ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey
@@ -51,6 +50,7 @@ class Broker:
     def __init__(
         self,
         config: BrokerConfig,
+        services: Services,
         images: ImageHolder,
         controller: Controller,
         logs: LogManager,
@@ -60,7 +60,7 @@ class Broker:
         fetch_sessions: FetchSessions,
         groups: CoordinatorService[GroupMachine],
         transactions: TransactionCoordinator,
-        wall_ms: Callable[[], int],
+        producer_ids: ProducerIds,
         apis: Mapping[int, Api],
     ) -> None:
         self.config = config
@@ -75,10 +75,10 @@ class Broker:
         self.groups = groups
         self.transactions = transactions
         self._passing: set[asyncio.Task[None]] = set()
-        self.wall_ms = wall_ms
-        self.producer_ids = ProducerIds(controller)
-        self.authorizer: Authorizer = AllowAll()
-        self.quotas: QuotaManager = Unlimited()
+        self.wall_ms = services.clocks.wall_ms
+        self.producer_ids = producer_ids
+        self.authorizer = services.authorizer
+        self.quotas = services.quotas
         self.apis = apis
         #: Topics as Metadata writes them, by name and version; valid for this very TopicImage.
         self.metadata_cache: dict[tuple[str, int], tuple[TopicImage, Encoded]] = {}

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from random import Random
 from typing import TypeVar
-from uuid import UUID
 
 from moldau.config.broker import BrokerConfig
 from moldau.metadata.controller.decision import Decision, Permission, Rule, everyone
 from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic, create_topics
 from moldau.metadata.controller.topic_names import check_topic_name
 from moldau.metadata.publisher import ImageHolder
-from moldau.metadata.store import MetadataStore, VersionConflictError
+from moldau.metadata.store import VersionConflictError
+from moldau.server.services import Services
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.work.turns import run
 
@@ -30,18 +29,16 @@ MAX_CONFLICTS = 20
 class Controller:
     def __init__(
         self,
-        store: MetadataStore,
+        services: Services,
         images: ImageHolder,
         config: Callable[[], BrokerConfig],
-        rng: Random,
-        new_uuid: Callable[[], UUID],
     ) -> None:
-        self._store = store
+        self._store = services.store
         self._images = images
         self._config = config
         self._lock = asyncio.Lock()
-        self.rng = rng
-        self.new_uuid = new_uuid
+        self.rng = services.rng
+        self.new_uuid = services.new_uuid
 
     async def decide(self, rule: Rule[T]) -> T:
         """The rule's answer, once what it decided is durable and this broker's image contains it."""

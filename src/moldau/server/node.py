@@ -58,6 +58,7 @@ from moldau.server.process import (
 )
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.recovery_progress import RecoveryProgress
+from moldau.server.services import Clocks, Services
 from moldau.server.upkeep import Upkeep
 from moldau.storage.checkpoints import CorruptFileError, DirectoryInUseError
 from moldau.storage.files import OsFiles
@@ -85,6 +86,13 @@ START_ERRORS = (
 
 def wall_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def boot_seconds() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+REAL_CLOCKS = Clocks(time.monotonic, wall_ms, boot_seconds)
 
 
 class BrokerNode:
@@ -128,10 +136,11 @@ class BrokerNode:
     async def _open_metadata(self, files: OsFiles) -> None:
         folder = os.path.join(self.config.log_dirs[0], METADATA_FOLDER)
         self.store = await LocalStore.open(folder, SerialExecutor("metadata"), files=files)
+        self.services = Services(self.store, REAL_CLOCKS, random.Random(), uuid.uuid4)
         self.store.on_session_lost(lambda reason: self.fail(f"the metadata store is lost: {reason}"))
         self.images = ImageHolder(self.store, lambda error: self.fail(f"the metadata cannot be followed: {error}"))
         await self.images.start()
-        self.controller = Controller(self.store, self.images, lambda: self.config, random.Random(), uuid.uuid4)
+        self.controller = Controller(self.services, self.images, lambda: self.config)
         first_settings = settings_of_a_new_cluster(self.config)
         await self.controller.decide(
             lambda image: form_cluster(image, new_cluster_id(), FEATURES_OF_A_NEW_CLUSTER, first_settings)
@@ -179,7 +188,7 @@ class BrokerNode:
 
     def _build_broker(self) -> None:
         config = self.config
-        rng = random.Random()
+        rng = self.services.rng
         gate = AnswerGate()
         self.appends = AppendQueue(
             self._loop.call_soon, self.run_blocking, self.logs.io_failed, self._segment_rolled, gate
@@ -187,6 +196,7 @@ class BrokerNode:
         self._begin_coordination()
         self.broker = Broker(
             config,
+            self.services,
             self.images,
             self.controller,
             self.logs,
@@ -196,7 +206,7 @@ class BrokerNode:
             FetchSessions(config.max_incremental_fetch_session_cache_slots, lambda: rng.randrange(1, 2**31)),
             self.groups,
             self.transactions,
-            wall_ms,
+            self.producer_ids,
             APIS,
         )
         self.dispatcher = Dispatcher(self.broker, APIS)
@@ -208,6 +218,7 @@ class BrokerNode:
 
     def _begin_coordination(self) -> None:
         timers = LoopTimers(self._loop)
+        self.producer_ids = ProducerIds(self.controller)
         self.groups = group_service(
             timers,
             self.partitions,
@@ -229,7 +240,7 @@ class BrokerNode:
             lambda: self.images.image,
             self._loop.time,
             wall_ms,
-            ProducerIds(self.controller),
+            self.producer_ids,
             markers,
         )
         self._coordinators = (self.groups, self.transactions.service)

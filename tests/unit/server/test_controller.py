@@ -17,6 +17,7 @@ from moldau.metadata.local import LocalStore
 from moldau.metadata.publisher import ImageHolder
 from moldau.metadata.store import ABSENT, Changes, Listing, Operation, Put, Revision, Unwatch, Watcher
 from moldau.server.controller import MAX_CONFLICTS, Controller
+from moldau.server.services import Services
 from moldau.types.errors import ErrorCode, KafkaError
 from tests.fakes.lossy_files import LossyFiles
 
@@ -63,7 +64,7 @@ async def opened() -> tuple[SlowStore, Controller]:
     store = SlowStore(await LocalStore.open("/metadata", at_once, files=LossyFiles()))
     images = ImageHolder(cast(Any, store))
     await images.start()
-    return store, Controller(cast(Any, store), images, cast(Any, None), Random(1), uuid4)
+    return store, Controller(Services(cast(Any, store), cast(Any, None), Random(1), uuid4), images, cast(Any, None))
 
 
 def create_if_missing(image: ClusterImage) -> Decision[str]:

@@ -1,0 +1,32 @@
+"""What a broker is given instead of making it: where metadata is kept, who may do what, how time passes, what chance
+says. One value, so that a test or a simulation hands over its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from uuid import UUID
+
+from moldau.metadata.store import MetadataStore
+from moldau.security.authorizer import AllowAll, Authorizer
+from moldau.security.quotas import QuotaManager, Unlimited
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    monotonic: Callable[[], float]
+    wall_ms: Callable[[], int]
+    boot_seconds: Callable[[], float]
+    """Runs on while the machine is suspended, unlike the monotonic clock: only this one may judge a lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    store: MetadataStore
+    clocks: Clocks
+    rng: Random
+    new_uuid: Callable[[], UUID]
+    authorizer: Authorizer = field(default_factory=AllowAll)
+    quotas: QuotaManager = field(default_factory=Unlimited)
