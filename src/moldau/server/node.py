@@ -65,6 +65,7 @@ from moldau.storage.files import OsFiles
 from moldau.storage.log import PartitionLog
 from moldau.storage.log_directory import InconsistentDirectoryError
 from moldau.storage.manager import LogManager, ManagerEvents
+from moldau.storage.ownership import METADATA_FOLDER, refuse_foreign_folders
 from moldau.types.errors import KafkaError
 from moldau.types.ids import TopicPartition
 from moldau.work.turns import Work
@@ -72,7 +73,6 @@ from moldau.work.turns import run as run_work
 
 log = logging.getLogger("moldau.server.node")
 
-METADATA_FOLDER = "__moldau_metadata"
 BLOCKING_THREADS = 8
 DRAIN_SECONDS = 10.0
 CANNOT_START = 1
@@ -120,6 +120,7 @@ class BrokerNode:
         """Gives the line that tells the world that the broker is ready."""
         started = time.perf_counter()
         files = OsFiles()
+        refuse_foreign_folders(files, self.config.log_dirs)
         await self._open_metadata(files)
         await self._open_logs(files)
         self.listeners = Listeners(self.config)

@@ -1,0 +1,95 @@
+"""Whose a folder of `log.dirs` is, found out before anything is written into it.
+
+Apache Kafka does not start on a folder in which it finds what it does not know, so a broker that is refused leaves no
+trace. Both write `meta.properties`; Java puts the date into a comment on top of it, Moldau does not:
+
+    #                                    #
+    #Wed Nov 18 10:50:31 UTC 2026        cluster.id=...
+    cluster.id=...
+
+Taking the data over (`moldau broker adopt`) ends with writing it anew, in Moldau's form.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from moldau.storage.checkpoints import META_PROPERTIES
+from moldau.storage.files import FileSystem, read_file
+from moldau.storage.log_directory import InconsistentDirectoryError
+
+METADATA_FOLDER = "__moldau_metadata"
+"""Where the metadata of a broker without a cluster lies, in the first folder of `log.dirs`."""
+ZOOKEEPER_VERSION = "0"
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaFolder:
+    """What `meta.properties` tells of a folder that Apache Kafka has written."""
+
+    path: str
+    properties: dict[str, str]
+
+    @property
+    def cluster_id(self) -> str:
+        return self.properties.get("cluster.id", "")
+
+    @property
+    def node_id(self) -> str:
+        """Kafka 3 with ZooKeeper called it `broker.id`."""
+        return self.properties.get("node.id") or self.properties.get("broker.id", "")
+
+    @property
+    def of_zookeeper(self) -> bool:
+        return self.properties.get("version") == ZOOKEEPER_VERSION
+
+
+class ForeignFolderError(InconsistentDirectoryError):
+    """The folder belongs to Apache Kafka."""
+
+    def __init__(self, folder: KafkaFolder, *, interrupted: bool) -> None:
+        belongs = f"{folder.path}: this folder belongs to Apache Kafka, cluster {folder.cluster_id or 'without an id'}"
+        if interrupted:
+            remedy = (
+                f"Taking its data over was interrupted: `moldau broker adopt {folder.path} --in-place` completes it"
+            )
+        else:
+            remedy = (
+                f"Nothing in it was changed. `moldau broker adopt {folder.path} --dry-run` shows what Moldau can take "
+                "over from it; for a broker with data of its own set log.dirs to another folder"
+            )
+        super().__init__(f"{belongs}. {remedy}.")
+        self.folder = folder
+
+
+def refuse_foreign_folders(files: FileSystem, paths: Sequence[str]) -> None:
+    """Only reads. Raises ForeignFolderError; what cannot be read is left to those who open it."""
+    for path in paths:
+        found = kafka_folder(files, path)
+        if found is not None:
+            raise ForeignFolderError(found, interrupted=_was_begun(files, paths[0]))
+
+
+def kafka_folder(files: FileSystem, path: str) -> KafkaFolder | None:
+    """None if Apache Kafka has not written it, or Moldau has taken it over."""
+    try:
+        text = read_file(files, os.path.join(path, META_PROPERTIES)).decode()
+    except (OSError, UnicodeDecodeError):
+        return None
+    lines = [line.strip() for line in text.splitlines()]
+    properties = dict(_pair(line) for line in lines if line and not line.startswith("#"))
+    dated = any(len(line) > 1 for line in lines if line.startswith("#"))
+    if dated or properties.get("version") == ZOOKEEPER_VERSION:
+        return KafkaFolder(path, properties)
+    return None
+
+
+def _pair(line: str) -> tuple[str, str]:
+    key, _, value = line.partition("=")
+    return key.strip(), value.strip()
+
+
+def _was_begun(files: FileSystem, first: str) -> bool:
+    return files.is_directory(os.path.join(first, METADATA_FOLDER))
