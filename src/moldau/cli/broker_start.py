@@ -15,10 +15,13 @@ class BadArgumentError(ValueError):
 def main(arguments: Sequence[str]) -> int:
     """Run a broker until SIGTERM or Ctrl-C; returns the exit code."""
     from moldau.config.broker import BrokerConfig, BrokerConfigError
+    from moldau.config.broker_checks import refuse_missing_security
 
     parsed = parser().parse_args(arguments)
     try:
-        config = BrokerConfig.load(from_file(parsed.config) | from_options(parsed.settings))
+        properties = from_file(parsed.config) | from_options(parsed.settings)
+        config = BrokerConfig.load(properties)
+        refuse_missing_security(properties)
     except (BadArgumentError, BrokerConfigError) as error:
         print(error, file=sys.stderr)
         return BAD_CONFIGURATION

@@ -1,7 +1,7 @@
 """What governs one broker: its properties, the defaults beneath them and the dynamic changes above them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Self
@@ -9,7 +9,7 @@ from typing import Any, Self
 from moldau.config import broker_checks
 from moldau.config.broker_checks import BrokerConfigError
 from moldau.config.definition import ConfigError, Value
-from moldau.config.listeners import Listener
+from moldau.config.listeners import Listener, exposures
 from moldau.config.synonyms import TOPIC_TO_BROKER, milliseconds, override
 from moldau.config.tables import broker_settings, topic_settings
 
@@ -44,7 +44,7 @@ class BrokerConfig:
     origins: Origins
     values: Mapping[str, Value]  # every setting by its name, parsed
     topic_defaults: Mapping[str, Value]  # every topic setting by its name: what a topic without settings has
-    warnings: tuple[str, ...]  # one line per setting that was given and is unknown or without effect
+    warnings: tuple[str, ...]  # one line for each setting that is unknown, without effect or dangerous
 
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
@@ -127,7 +127,8 @@ class BrokerConfig:
         static = _REQUIRED | (_SINGLE_NODE if single_node else {}) | static
         static.setdefault("broker.id", static["node.id"])
         origins = Origins(MappingProxyType(static), _NOTHING, _NOTHING)
-        return cls._build(origins, broker_checks.warnings(properties))
+        built = cls._build(origins, broker_checks.warnings(properties))
+        return replace(built, warnings=(*built.warnings, *exposures(built.listeners)))
 
     def with_dynamic(self, cluster_default: Mapping[str, str], per_broker: Mapping[str, str]) -> Self:
         """The same broker under these dynamic settings instead of its present ones; the broker's own are stronger."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from moldau.config.definition import ConfigError, text_of
+from moldau.config.definition import ConfigError, Setting, text_of
 from moldau.config.listeners import Endpoints, resolve
 from moldau.config.synonyms import broker_synonyms, milliseconds
 from moldau.config.tables import broker_settings
@@ -179,14 +179,47 @@ _RULES = (
 )
 
 
+_SECURITY = re.compile(
+    r"(ssl|sasl|delegation\.token)\..*|authorizer\.class\.name|principal\.builder\.class|security\.providers"
+)
+
+
+def refuse_missing_security(written: Mapping[str, str]) -> None:
+    """Raises BrokerConfigError if these properties ask for protection that this broker does not give.
+
+    Going on without it would leave open to everybody what was to be locked.
+    """
+    problems = []
+    for name, text in written.items():
+        setting = _setting_of(name)
+        if setting is None or setting.honoured or not _SECURITY.fullmatch(setting.name):
+            continue
+        if text.strip() not in (setting.default or "", ""):
+            shown = "[hidden]" if setting.sensitive else text
+            problems.append(ConfigError(name, shown, "not supported yet; leave it out to run without this protection"))
+    if problems:
+        raise BrokerConfigError(problems)
+
+
+def _setting_of(name: str) -> Setting | None:
+    settings = broker_settings()
+    return next((settings[synonym] for synonym in broker_synonyms(name) if synonym in settings), None)
+
+
 def warnings(written: Mapping[str, str]) -> tuple[str, ...]:
     """One line for each property that is unknown or has no effect."""
-    settings = broker_settings()
     lines = []
     for name in written:
-        known = [settings[synonym] for synonym in broker_synonyms(name) if synonym in settings]
-        if not known:
-            lines.append(f"Unknown configuration {name} is ignored.")
-        elif not known[0].honoured or name not in settings:
+        setting = _setting_of(name)
+        if setting is None:
+            lines.append(f"Unknown configuration {name} is ignored.{_nearest(name)}")
+        elif not setting.honoured or name not in broker_settings():
             lines.append(f"Configuration {name} is accepted but has no effect on this broker.")
     return tuple(lines)
+
+
+def _nearest(name: str) -> str:
+    import difflib  # only whoever mistypes waits for it
+
+    found = difflib.get_close_matches(name, broker_settings(), 1, 0.8)
+    return f" Did you mean {found[0]}?" if found else ""

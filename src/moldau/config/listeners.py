@@ -12,6 +12,8 @@ from moldau.config.definition import ConfigError
 _ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 _SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SUPPORTED_PROTOCOLS = ("PLAINTEXT",)
+_WITHOUT_AUTHENTICATION = ("PLAINTEXT",)
+_EVERY_INTERFACE = ("", "0.0.0.0", "::")
 
 _LISTENERS = "listeners"
 _ADVERTISED = "advertised.listeners"
@@ -57,11 +59,23 @@ def resolve(values: Mapping[str, Any], written: Mapping[str, str]) -> Endpoints:
         raise ConfigError(_LISTENERS, ",".join(values[_LISTENERS]), allowed)
     _check_supported(_LISTENERS, listeners)
     advertised = listeners
-    if values[_ADVERTISED] is not None:
+    if values[_ADVERTISED] is None:
+        _check_can_be_told(listeners)
+    else:
         told = parse_listeners(_ADVERTISED, values[_ADVERTISED], protocols, distinct_ports=False)
         advertised = tuple(listener for listener in told if listener.name not in controllers)
     _check_advertised(listeners, advertised)
     return Endpoints(listeners, advertised, _inter_broker_name(values, written, protocols, advertised))
+
+
+def exposures(listeners: Iterable[Listener]) -> tuple[str, ...]:
+    """One line for each listener on which whoever reaches this machine may do everything."""
+    return tuple(
+        f"listeners={listener} accepts connections on every network interface, and asks nobody who they are. "
+        f"{listener.name}://localhost:{listener.port} keeps it to this machine."
+        for listener in listeners
+        if listener.host in _EVERY_INTERFACE and listener.security_protocol in _WITHOUT_AUTHENTICATION
+    )
 
 
 def protocol_map(text: str) -> dict[str, str]:
@@ -127,6 +141,14 @@ def _check_supported(key: str, listeners: Iterable[Listener]) -> None:
         if listener.security_protocol not in SUPPORTED_PROTOCOLS:
             allowed = f"security protocol {listener.security_protocol} is not supported yet, only PLAINTEXT is"
             raise ConfigError(key, str(listener), allowed)
+
+
+def _check_can_be_told(listeners: Iterable[Listener]) -> None:
+    for listener in listeners:
+        if listener.host == "0.0.0.0":
+            example = f"{_ADVERTISED}={listener.name}://broker.example:{listener.port}"
+            remedy = f"clients cannot connect to 0.0.0.0: set {_ADVERTISED} too, for example {example}"
+            raise ConfigError(_LISTENERS, str(listener), remedy)
 
 
 def _check_advertised(listeners: Sequence[Listener], advertised: Sequence[Listener]) -> None:

@@ -5,8 +5,9 @@ from moldau.config.tables import broker_settings, topic_settings
 
 _HEAD = """# Settings
 
-The names, defaults and allowed values are those of Apache Kafka 4.3. Every one of them is accepted. Those marked *no*
-under "Honoured" have no effect here, and the broker says so in one line when they are set. "Changes" tells whether a
+The names, defaults and allowed values are those of Apache Kafka 4.3; one default differs, that of `listeners`.
+Every one of them is accepted. Those marked *no* under "Honoured" have no effect here, and the broker says so in one
+line when they are set; those of SASL, SSL and authorizers among them are refused at start. "Changes" tells whether a
 setting of a running broker can be altered: for one broker (per-broker), for all (cluster-wide), or not (read-only).
 """
 

@@ -132,7 +132,8 @@ class BrokerNode:
         await self.listeners.accept(self.host)
         seconds = time.perf_counter() - started
         addresses = " ".join(as_addresses(self.listeners.advertised()))
-        return f"moldau broker {self.config.node_id} ready at {addresses} in {seconds:.2f} s"
+        folders = ", ".join(self.config.log_dirs)
+        return f"moldau broker {self.config.node_id} ready at {addresses} in {seconds:.2f} s, data in {folders}"
 
     async def _open_metadata(self, files: OsFiles) -> None:
         folder = os.path.join(self.config.log_dirs[0], METADATA_FOLDER)

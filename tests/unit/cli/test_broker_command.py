@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 from moldau.version import VERSION
 from tests.support.command import run
+from tests.support.kafka_folders import contents, unpack
 
 
 def test_version() -> None:
@@ -46,3 +49,27 @@ def test_single_settings_win_over_the_file(tmp_path: Path) -> None:
     assert result.code == 2
     assert "log.cleaner.threads" in result.err
     assert "num.partitions" not in result.err
+
+
+def test_protection_that_is_not_given_is_refused() -> None:
+    result = run(
+        "broker", "start", "--set", "authorizer.class.name=com.example.Authorizer", "--set", "ssl.key.password=x"
+    )
+    assert result.code == 2
+    first, second = result.err.splitlines()
+    assert "com.example.Authorizer for configuration authorizer.class.name: not supported yet" in first
+    assert "[hidden] for configuration ssl.key.password: not supported yet" in second
+
+
+def test_a_folder_of_apache_kafka_is_refused_and_not_touched(tmp_path: Path) -> None:
+    kafka = unpack("kraft", tmp_path)
+    before = contents(tmp_path)
+    command = [sys.executable, "-m", "moldau", "broker", "start", "--set", "listeners=PLAINTEXT://localhost:0"]
+    command += ["--set", f"log.dirs={kafka.first},{kafka.second}"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(
+        f"moldau: cannot start: {kafka.first}: this folder belongs to Apache Kafka, cluster "
+    )
+    assert len(ended.stderr.splitlines()) == 1
+    assert contents(tmp_path) == before

@@ -3,13 +3,14 @@
 import pytest
 
 from moldau.config.broker import BrokerConfig, BrokerConfigError
+from moldau.config.broker_checks import refuse_missing_security
 from moldau.config.listeners import Listener
 
 
 def test_no_properties_are_enough() -> None:
     config = BrokerConfig.load({})
     assert config.node_id == 1
-    assert config.listeners == (Listener("PLAINTEXT", "PLAINTEXT", "", 9092),)
+    assert config.listeners == (Listener("PLAINTEXT", "PLAINTEXT", "localhost", 9092),)
     assert config.advertised_listeners == config.listeners
     assert config.inter_broker_listener_name == "PLAINTEXT"
     assert config.log_dirs == ("/tmp/kafka-logs",)
@@ -171,3 +172,41 @@ def test_bad_dynamic_settings_are_refused() -> None:
 )
 def test_the_finest_unit_of_retention_wins(properties: dict[str, str], milliseconds: int) -> None:
     assert BrokerConfig.load(properties).topic_defaults["retention.ms"] == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+        ("sasl.enabled.mechanisms", "SCRAM-SHA-256"),
+        ("ssl.keystore.location", "/etc/kafka/keystore.jks"),
+        ("ssl.client.auth", "required"),
+        ("listener.name.plaintext.ssl.truststore.location", "/etc/kafka/truststore.jks"),
+        ("principal.builder.class", "com.example.Builder"),
+    ],
+)
+def test_protection_that_is_not_given_is_refused(name: str, value: str) -> None:
+    with pytest.raises(BrokerConfigError) as refused:
+        refuse_missing_security({name: value})
+    assert str(refused.value).startswith(
+        f"Invalid value {value} for configuration {name}: not supported yet; leave it out"
+    )
+
+
+def test_a_refused_password_is_not_shown() -> None:
+    with pytest.raises(BrokerConfigError) as refused:
+        refuse_missing_security({"ssl.key.password": "secret", "sasl.jaas.config": "Login password=secret;"})
+    assert "secret" not in str(refused.value) and str(refused.value).count("[hidden]") == 2
+
+
+def test_protection_that_is_switched_off_is_not_asked_for() -> None:
+    refuse_missing_security({"authorizer.class.name": "", "ssl.client.auth": "none", "ssl.keystore.location": " "})
+
+
+def test_a_mistyped_setting_gets_the_nearest_name() -> None:
+    config = BrokerConfig.load({"num.partition": "3", "log.retention.houres": "1", "made.up": "1"})
+    assert config.warnings == (
+        "Unknown configuration num.partition is ignored. Did you mean num.partitions?",
+        "Unknown configuration log.retention.houres is ignored. Did you mean log.retention.hours?",
+        "Unknown configuration made.up is ignored.",
+    )

@@ -69,7 +69,11 @@ PAIR = {"listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"}
         ({**PAIR, "listeners": "A://:1,a://:2"}, "Each listener must have a different name"),
         ({**PAIR, "listeners": "A://:1,B://:1"}, "Each listener must have a different port"),
         ({**PAIR, "listeners": "A://127.0.0.1:1,B://10.0.0.1:1"}, "Each listener must have a different port"),
-        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "advertised.listeners: a routable address"),
+        (
+            {"listeners": "PLAINTEXT://0.0.0.0:9092"},
+            "set advertised.listeners too, for example advertised.listeners=PLAINTEXT://broker.example:9092",
+        ),
+        ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "advertised.listeners: a routable address"),
         ({"advertised.listeners": "SSL://host:1"}, "equal to or a subset of the ones defined in listeners: PLAINTEXT"),
         ({"advertised.listeners": "CONTROLLER://host:1"}, "at least one broker advertised listener"),
         ({"inter.broker.listener.name": "SSL"}, "must be a listener name defined in advertised.listeners: PLAINTEXT"),
@@ -88,3 +92,15 @@ def test_what_cannot_be_opened_is_refused(properties: dict[str, str], message: s
         BrokerConfig.load(properties)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "[::]"])
+def test_a_listener_on_every_interface_is_warned_of(host: str) -> None:
+    properties = {"listeners": f"PLAINTEXT://{host}:9092", "advertised.listeners": "PLAINTEXT://here:9092"}
+    (warning,) = BrokerConfig.load(properties).warnings
+    assert warning.startswith(f"listeners=PLAINTEXT://{host}:9092 accepts connections on every network interface")
+    assert "PLAINTEXT://localhost:9092 keeps it to this machine" in warning
+
+
+def test_a_named_address_is_not_warned_of() -> None:
+    assert BrokerConfig.load({"listeners": "PLAINTEXT://10.0.0.1:9092"}).warnings == ()
