@@ -20,10 +20,13 @@ INDEXES = range(4)
 
 replicas = st.lists(st.integers(1, 3), min_size=1, max_size=3, unique=True)
 partition_values = st.builds(
-    lambda r, leader, epoch: codec.encode_partition(r, r[:1], leader, epoch),
+    lambda r, leader, epoch, adding: codec.encode_partition_entry(
+        codec.PartitionEntry(tuple(r), tuple(r[:2]), leader, epoch, adding=adding)
+    ),
     replicas,
     st.integers(-1, 3),
     st.integers(0, 9),
+    st.sampled_from(((), (3,))),
 )
 # A topic is its id: each name has two of its own.
 TOPIC_IDS = {name: [UUID(int=100 * number + n) for n in (1, 2)] for number, name in enumerate(NAMES, 1)}
@@ -31,13 +34,16 @@ settings_values = st.dictionaries(st.sampled_from(("retention.ms", "segment.ms")
     codec.encode_settings
 )
 broker_values = st.builds(
-    lambda n, rack, fenced: codec.encode_broker(
-        codec.BrokerEntry(UUID(int=n), (codec.Listener("PLAINTEXT", "host", n, "PLAINTEXT"),), rack, fenced)
+    lambda n, rack: codec.encode_broker(
+        codec.BrokerEntry(UUID(int=n), (codec.Listener("PLAINTEXT", "host", n, "PLAINTEXT"),), rack)
     ),
     st.integers(1, 3),
     st.none() | st.just("r1"),
-    st.booleans(),
 )
+state_values = st.builds(codec.BrokerStateEntry, st.integers(0, 12), st.booleans(), st.booleans()).map(
+    codec.encode_broker_state
+)
+controller_values = st.builds(codec.ControllerEntry, st.integers(-1, 3), st.integers(0, 9)).map(codec.encode_controller)
 
 
 def put_or_delete(path: str, values: st.SearchStrategy[bytes]) -> st.SearchStrategy[tuple[str, bytes | None]]:
@@ -58,6 +64,8 @@ single_changes = st.one_of(
     put_or_delete(paths.group_config("g / é"), settings_values),
     put_or_delete(paths.client_metrics_config(".."), settings_values),
     put_or_delete(paths.broker(2), broker_values),
+    put_or_delete(paths.broker_state(2), state_values),
+    put_or_delete(paths.CONTROLLER, controller_values),
     put_or_delete(paths.FEATURES, st.dictionaries(st.just("x.version"), st.integers(0, 9)).map(codec.encode_features)),
     put_or_delete(paths.PRODUCER_IDS, st.integers(0, 9000).map(codec.encode_producer_ids)),
     put_or_delete(paths.CLUSTER, st.just(codec.encode_cluster("id"))),
@@ -89,8 +97,10 @@ def test_applying_equals_building(history: list[list[tuple[str, bytes | None]]])
     image = EMPTY_IMAGE
     for revision, commit in enumerate(history, 1):
         changes = as_changes(entries, revision, commit)
+        assert image.index is image.known_index
         old, (image, delta) = image, apply(image, changes)
         assert image == build(Listing(revision, MappingProxyType(entries)))
+        assert image.known_index == build(Listing(revision, entries)).index
         assert image.topics_by_id.keys() == {topic.id for topic in image.topics.values()}
         assert_shares_what_did_not_change(old, image, {path for path, _ in commit})
         assert_delta_tells_all(old, image, delta)
@@ -140,7 +150,9 @@ def assert_delta_tells_all(old: ClusterImage, new: ClusterImage, delta: ImageDel
         assert getattr(delta, field) == {key for key in {*was, *now} if was.get(key) != now.get(key)}
     assert delta.default_broker_settings == (old.default_broker_settings != new.default_broker_settings)
     assert delta.features == (old.features != new.features)
-    parts = {field.name for field in fields(ClusterImage)} - {"version", "loose", "producer_ids", "cluster_id"}
+    assert delta.controller == (old.controller != new.controller)
+    untold = {"version", "loose", "producer_ids", "cluster_id", "broker_states"}
+    parts = {field.name for field in fields(ClusterImage) if field.compare} - untold
     assert delta.is_empty == all(getattr(old, part) == getattr(new, part) for part in parts)
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from moldau.config.broker import BrokerConfig
 from moldau.metadata.codec import BrokerEntry, Listener
-from moldau.metadata.controller.brokers import form_cluster, register_broker
+from moldau.metadata.controller.brokers import form_cluster, register_broker, unfence_broker
 from moldau.metadata.controller.decision import Decision, Rule
 from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER
+from moldau.metadata.controller.partition_changes import put_partition
 from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic, create_topics
 from moldau.metadata.image import EMPTY_IMAGE, ClusterImage
 from moldau.metadata.image_changes import ImageDelta, apply
@@ -31,15 +33,17 @@ class Cluster:
         self.config = BrokerConfig.load({name.replace("_", "."): value for name, value in settings.items()})
         self.rng = Random(7)
         self.uuids = map(_uuid, count(1))
-        self._entries: dict[str, Versioned] = {}
+        self.entries: dict[str, Versioned] = {}
         self.decide(lambda image: form_cluster(image, "the-cluster", FEATURES_OF_A_NEW_CLUSTER))
         for number, rack in (brokers or {1: None}).items():
             self.register(number, rack)
 
     def register(self, number: int, rack: str | None = None, *, fenced: bool = False) -> None:
         listeners = (Listener("PLAINTEXT", f"host{number}", 9092, "PLAINTEXT"),)
-        entry = BrokerEntry(UUID(int=number), listeners, rack, fenced)
+        entry = BrokerEntry(UUID(int=number), listeners, rack)
         self.decide(lambda image: register_broker(image, number, entry))
+        if not fenced:
+            self.decide(lambda image: unfence_broker(image, number))
 
     def decide(self, rule: Rule[T]) -> T:
         decided = rule(self.image)
@@ -58,18 +62,26 @@ class Cluster:
             )
         )
 
+    def put_partition(self, topic: str, index: int, **changes: Any) -> None:
+        """Writes a state that no rule was asked for."""
+        old = self.image.topics[topic].partitions[index]
+        self.decide(lambda _: Decision([put_partition(topic, index, old, replace(old, **changes))], None))
+
+    def replace_entry(self, path: str, value: bytes) -> None:
+        self.decide(lambda _: Decision([Put(path, value)], None))
+
     def _changes(self, operations: list[Operation] | tuple[Operation, ...], revision: int) -> Iterator[Change]:
         for operation in operations:
-            entry = self._entries.get(operation.path)
+            entry = self.entries.get(operation.path)
             version = ABSENT if entry is None else entry.version
             assert operation.expected_version in (None, version), operation
             if isinstance(operation, Put):
                 created = revision if entry is None else entry.created
                 entry = Versioned(operation.value, version + 1, created, revision)
-                self._entries[operation.path] = entry
+                self.entries[operation.path] = entry
                 yield Change(operation.path, entry)
             elif isinstance(operation, Delete):
-                del self._entries[operation.path]
+                del self.entries[operation.path]
                 yield Change(operation.path, None)
             else:
                 assert isinstance(operation, Check)

@@ -1,29 +1,43 @@
 """The values of the metadata store's entries: small JSON objects, each with the version of its form in "v".
 
     /cluster                        {"v":1,"id":"<cluster id>"}
+    /controller                     {"v":1,"id":<broker id, -1 after it stepped down>,"broker_epoch":<n>}
     /features                       {"v":1,"levels":{"<name>":<level>,...}}
     /producer-ids                   {"v":1,"next":<first id not yet handed out>}
-    /brokers/<id>                   {"v":1,"incarnation":"<uuid>","rack":null,"fenced":false,
-                                     "listeners":[{"name":..,"host":..,"port":..,"protocol":..},...]}
+    /brokers/<id>                   {"v":1,"incarnation":"<uuid>","rack":null,
+                                     "listeners":[{"name":..,"host":..,"port":..,"protocol":..},...],
+                                     "boot_id":"..","directories":["<uuid>",..],"features":{"<name>":[<low>,<high>],..},
+                                     "clean":<stopped cleanly before>,"previous_epoch":<n>}
+    /broker-states/<id>             {"v":1,"epoch":<of the registration it is about>,"fenced":..,"shutting_down":..,
+                                     "boot_id":"..","directories":[..],"offline_directories":["<uuid>",..]}
     /topics/<name>                  {"v":1,"id":"<uuid>","partitions":<count>}
-    /topics/<name>/partitions/<n>   {"v":1,"replicas":[..],"isr":[..],"leader":<id or -1>,"leader_epoch":<n>}
+    /topics/<name>/partitions/<n>   {"v":1,"replicas":[..],"isr":[..],"leader":<id or -1>,"leader_epoch":<n>,
+                                     "partition_epoch":<n>}, and where there is something to say
+                                     "adding":[..],"removing":[..],"elr":[..],"last_known_leader":<id>,
+                                     "recovering":true,"directories":["<uuid>" or null,.. for each replica]
     /configs/topics/<name>          {"v":1,"settings":{"<key>":"<value>",...}}
     /configs/brokers/<id|default>, /configs/groups/<group>, /configs/client-metrics/<subscription>    likewise
 
-A partition's epoch is its entry's version and a broker's epoch the revision that created its entry: neither is stored.
-Unknown members are left for later releases; an unknown version is refused.
+A broker's epoch is the revision of its registration's last put, the controller's is the version of its entry plus one:
+neither is stored. A partition without "partition_epoch" was written when its entry's version was its epoch.
+Members of a later release are kept, as text, where an entry is written again; an unknown version is refused.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
 VERSION = 1
+NOBODY = -1
+NO_EPOCH = -1
+NOTHING_ELSE = ""
+"""The unknown members of an entry that has none."""
 
 
 class BadEntryError(ValueError):
@@ -39,14 +53,25 @@ class BadEntryError(ValueError):
 class TopicEntry:
     id: UUID
     partitions: int
+    unknown: str = NOTHING_ELSE
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionEntry:
+    """`partition_epoch` is None where it is the entry's version; `directories` has one for each replica, or none."""
+
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     leader: int
     leader_epoch: int
+    partition_epoch: int | None = None
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_leader: int = NOBODY
+    recovering: bool = False
+    directories: tuple[UUID | None, ...] = ()
+    unknown: str = NOTHING_ELSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +84,36 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class BrokerEntry:
+    """What a broker says of itself. `previous_epoch` is the one under which it stopped, if it stopped cleanly."""
+
     incarnation: UUID
     listeners: tuple[Listener, ...]
     rack: str | None = None
-    fenced: bool = False
+    boot_id: str = ""
+    directories: tuple[UUID, ...] = ()
+    features: Mapping[str, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))
+    clean: bool = False
+    previous_epoch: int = NO_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStateEntry:
+    """What the controller says of the registration with this epoch; boot id and directories are that one's."""
+
+    epoch: int
+    fenced: bool
+    shutting_down: bool = False
+    boot_id: str = ""
+    directories: tuple[UUID, ...] = ()
+    offline_directories: tuple[UUID, ...] = ()
+    unknown: str = NOTHING_ELSE
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerEntry:
+    id: int
+    broker_epoch: int
+    unknown: str = NOTHING_ELSE
 
 
 def encode_cluster(cluster_id: str) -> bytes:
@@ -73,20 +124,31 @@ def decode_cluster(path: str, value: bytes) -> str:
     return str(_decode(path, value, "id")["id"])
 
 
-def encode_features(levels: Mapping[str, int]) -> bytes:
-    return _encode({"levels": dict(levels)})
+def encode_controller(entry: ControllerEntry) -> bytes:
+    return _encode({"id": entry.id, "broker_epoch": entry.broker_epoch}, entry.unknown)
 
 
-def decode_features(path: str, value: bytes) -> dict[str, int]:
-    return {str(name): int(level) for name, level in _decode(path, value, "levels")["levels"].items()}
+def decode_controller(path: str, value: bytes) -> ControllerEntry:
+    found = _decode(path, value, "id", "broker_epoch")
+    return ControllerEntry(found["id"], found["broker_epoch"], _unknown(found, _CONTROLLER))
 
 
-def encode_producer_ids(next_id: int) -> bytes:
-    return _encode({"next": next_id})
+def encode_features(levels: Mapping[str, int], unknown: str = NOTHING_ELSE) -> bytes:
+    return _encode({"levels": dict(levels)}, unknown)
 
 
-def decode_producer_ids(path: str, value: bytes) -> int:
-    return int(_decode(path, value, "next")["next"])
+def decode_features(path: str, value: bytes) -> tuple[dict[str, int], str]:
+    found = _decode(path, value, "levels")
+    return {str(name): int(level) for name, level in found["levels"].items()}, _unknown(found, _FEATURES)
+
+
+def encode_producer_ids(next_id: int, unknown: str = NOTHING_ELSE) -> bytes:
+    return _encode({"next": next_id}, unknown)
+
+
+def decode_producer_ids(path: str, value: bytes) -> tuple[int, str]:
+    found = _decode(path, value, "next")
+    return int(found["next"]), _unknown(found, _PRODUCER_IDS)
 
 
 def encode_broker(entry: BrokerEntry) -> bytes:
@@ -94,7 +156,16 @@ def encode_broker(entry: BrokerEntry) -> bytes:
         {"name": item.name, "host": item.host, "port": item.port, "protocol": item.protocol} for item in entry.listeners
     ]
     return _encode(
-        {"incarnation": str(entry.incarnation), "rack": entry.rack, "fenced": entry.fenced, "listeners": listeners}
+        {
+            "incarnation": str(entry.incarnation),
+            "rack": entry.rack,
+            "listeners": listeners,
+            "boot_id": entry.boot_id,
+            "directories": _texts(entry.directories),
+            "features": {name: list(levels) for name, levels in entry.features.items()},
+            "clean": entry.clean,
+            "previous_epoch": entry.previous_epoch,
+        }
     )
 
 
@@ -103,20 +174,79 @@ def decode_broker(path: str, value: bytes) -> BrokerEntry:
     listeners = tuple(
         Listener(item["name"], item["host"], item["port"], item["protocol"]) for item in found["listeners"]
     )
-    return BrokerEntry(UUID(found["incarnation"]), listeners, found.get("rack"), bool(found.get("fenced", False)))
+    return BrokerEntry(
+        UUID(found["incarnation"]),
+        listeners,
+        found.get("rack"),
+        found.get("boot_id", ""),
+        _uuids(found.get("directories", ())),
+        MappingProxyType({name: (low, high) for name, (low, high) in found.get("features", {}).items()}),
+        bool(found.get("clean", False)),
+        int(found.get("previous_epoch", NO_EPOCH)),
+    )
 
 
-def encode_topic(topic_id: UUID, partitions: int) -> bytes:
-    return _encode({"id": str(topic_id), "partitions": partitions})
+def encode_broker_state(entry: BrokerStateEntry) -> bytes:
+    members: dict[str, Any] = {
+        "epoch": entry.epoch,
+        "fenced": entry.fenced,
+        "shutting_down": entry.shutting_down,
+        "boot_id": entry.boot_id,
+        "directories": _texts(entry.directories),
+    }
+    if entry.offline_directories:
+        members["offline_directories"] = _texts(entry.offline_directories)
+    return _encode(members, entry.unknown)
+
+
+def decode_broker_state(path: str, value: bytes) -> BrokerStateEntry:
+    found = _decode(path, value, "epoch", "fenced")
+    return BrokerStateEntry(
+        int(found["epoch"]),
+        bool(found["fenced"]),
+        bool(found.get("shutting_down", False)),
+        found.get("boot_id", ""),
+        _uuids(found.get("directories", ())),
+        _uuids(found.get("offline_directories", ())),
+        _unknown(found, _BROKER_STATE),
+    )
+
+
+def encode_topic(topic_id: UUID, partitions: int, unknown: str = NOTHING_ELSE) -> bytes:
+    return _encode({"id": str(topic_id), "partitions": partitions}, unknown)
 
 
 def decode_topic(path: str, value: bytes) -> TopicEntry:
     found = _decode(path, value, "id", "partitions")
-    return TopicEntry(UUID(found["id"]), int(found["partitions"]))
+    return TopicEntry(UUID(found["id"]), int(found["partitions"]), _unknown(found, _TOPIC))
 
 
 def encode_partition(replicas: Sequence[int], isr: Sequence[int], leader: int, leader_epoch: int) -> bytes:
-    return _encoded_partition(tuple(replicas), tuple(isr), leader, leader_epoch)
+    """The entry of a partition of which there is no more to say yet."""
+    return encode_partition_entry(PartitionEntry(tuple(replicas), tuple(isr), leader, leader_epoch, 0))
+
+
+# Thousands of partitions are alike: they share one value, which is written and read once.
+@lru_cache(maxsize=8192)
+def encode_partition_entry(entry: PartitionEntry) -> bytes:
+    members: dict[str, Any] = {
+        "replicas": entry.replicas,
+        "isr": entry.isr,
+        "leader": entry.leader,
+        "leader_epoch": entry.leader_epoch,
+    }
+    if entry.partition_epoch is not None:
+        members["partition_epoch"] = entry.partition_epoch
+    for name in ("adding", "removing", "elr"):
+        if getattr(entry, name):
+            members[name] = getattr(entry, name)
+    if entry.last_known_leader != NOBODY:
+        members["last_known_leader"] = entry.last_known_leader
+    if entry.recovering:
+        members["recovering"] = True
+    if any(entry.directories):
+        members["directories"] = [None if each is None else str(each) for each in entry.directories]
+    return _encode(members, entry.unknown)
 
 
 def decode_partition(path: str, value: bytes) -> PartitionEntry:
@@ -126,31 +256,67 @@ def decode_partition(path: str, value: bytes) -> PartitionEntry:
         raise BadEntryError(path, error.reason) from error
 
 
-# Thousands of partitions are alike: they share one value, which is written and read once.
-@lru_cache(maxsize=8192)
-def _encoded_partition(replicas: tuple[int, ...], isr: tuple[int, ...], leader: int, leader_epoch: int) -> bytes:
-    return _encode({"replicas": replicas, "isr": isr, "leader": leader, "leader_epoch": leader_epoch})
-
-
 @lru_cache(maxsize=8192)
 def _decoded_partition(value: bytes) -> PartitionEntry:
     found = _decode("", value, "replicas", "isr", "leader", "leader_epoch")
-    return PartitionEntry(tuple(found["replicas"]), tuple(found["isr"]), found["leader"], found["leader_epoch"])
+    return PartitionEntry(
+        tuple(found["replicas"]),
+        tuple(found["isr"]),
+        found["leader"],
+        found["leader_epoch"],
+        found.get("partition_epoch"),
+        tuple(found.get("adding", ())),
+        tuple(found.get("removing", ())),
+        tuple(found.get("elr", ())),
+        found.get("last_known_leader", NOBODY),
+        bool(found.get("recovering", False)),
+        tuple(None if each is None else UUID(each) for each in found.get("directories", ())),
+        _unknown(found, _PARTITION),
+    )
 
 
-def encode_settings(settings: Mapping[str, str]) -> bytes:
-    return _encode({"settings": dict(settings)})
+def encode_settings(settings: Mapping[str, str], unknown: str = NOTHING_ELSE) -> bytes:
+    return _encode({"settings": dict(settings)}, unknown)
 
 
-def decode_settings(path: str, value: bytes) -> dict[str, str]:
-    return {str(key): str(text) for key, text in _decode(path, value, "settings")["settings"].items()}
+def decode_settings(path: str, value: bytes) -> tuple[dict[str, str], str]:
+    found = _decode(path, value, "settings")
+    return {str(key): str(text) for key, text in found["settings"].items()}, _unknown(found, _SETTINGS)
 
+
+_CONTROLLER = frozenset({"v", "id", "broker_epoch"})
+_FEATURES = frozenset({"v", "levels"})
+_PRODUCER_IDS = frozenset({"v", "next"})
+_BROKER_STATE = frozenset({"v", "epoch", "fenced", "shutting_down", "boot_id", "directories", "offline_directories"})
+_TOPIC = frozenset({"v", "id", "partitions"})
+_PARTITION = frozenset(
+    {
+        "v", "replicas", "isr", "leader", "leader_epoch", "partition_epoch", "adding", "removing", "elr",
+        "last_known_leader", "recovering", "directories",
+    }
+)  # fmt: skip
+_SETTINGS = frozenset({"v", "settings"})
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
-def _encode(members: Mapping[str, Any]) -> bytes:
-    return _ENCODER.encode({"v": VERSION, **members}).encode()
+def _encode(members: Mapping[str, Any], unknown: str = NOTHING_ELSE) -> bytes:
+    more = json.loads(unknown) if unknown else {}
+    return _ENCODER.encode({"v": VERSION, **members, **more}).encode()
+
+
+def _unknown(found: Mapping[str, Any], known: frozenset[str]) -> str:
+    if known.issuperset(found):
+        return NOTHING_ELSE
+    return _ENCODER.encode({name: value for name, value in found.items() if name not in known})
+
+
+def _texts(ids: Sequence[UUID]) -> list[str]:
+    return [str(each) for each in ids]
+
+
+def _uuids(texts: Sequence[str]) -> tuple[UUID, ...]:
+    return tuple(map(UUID, texts))
 
 
 def _decode(path: str, value: bytes, *needed: str) -> dict[str, Any]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeVar
-from uuid import UUID
 
 from moldau.metadata import codec, paths
 from moldau.metadata.image import (
     EMPTY_IMAGE,
     NO_SETTINGS,
     BrokerImage,
+    BrokerStateImage,
     ClusterImage,
+    ControllerImage,
     FeaturesImage,
     LooseTopic,
     PartitionImage,
@@ -22,7 +23,9 @@ from moldau.metadata.image import (
     Settings,
     TopicImage,
 )
+from moldau.metadata.partition_index import PartitionMove, moved
 from moldau.metadata.store import Change, Changes, Listing, Versioned
+from moldau.types.ids import TopicPartition
 from moldau.work.turns import Work, at_once, pauses
 
 K = TypeVar("K")
@@ -47,6 +50,8 @@ class ImageDelta:
     deleted: tuple[TopicImage, ...] = ()
     changed: tuple[TopicDelta, ...] = ()
     brokers: frozenset[int] = frozenset()
+    """Whose registration or state differs."""
+    controller: bool = False
     broker_settings: frozenset[int] = frozenset()
     default_broker_settings: bool = False
     group_settings: frozenset[str] = frozenset()
@@ -101,24 +106,31 @@ def applying(image: ClusterImage, changes: Changes) -> Work[tuple[ClusterImage, 
             case ["", "brokers", number]:
                 broker_id = _number(path, number)
                 changed.brokers[broker_id] = None if entry is None else _broker(broker_id, path, entry)
+            case ["", "broker-states", number]:
+                changed.broker_states[_number(path, number)] = _broker_state(path, entry)
             case _:
                 updated = _apply_single(updated, path, entry)
+    states = _merged(image.broker_states, changed.broker_states)
     updated = replace(
         updated,
-        brokers=_merged(image.brokers, changed.brokers),
+        broker_states=states,
+        brokers=_joined(_merged(image.brokers, changed.brokers), states, changed),
         broker_settings=_merged(image.broker_settings, changed.broker_settings),
         group_settings=_merged(image.group_settings, changed.group_settings),
         client_metrics_settings=_merged(image.client_metrics_settings, changed.client_metrics_settings),
     )
     updated = yield from _apply_topics(updated, changed.topics)
-    return updated, _delta(image, updated, changed)
+    delta = _delta(image, updated, changed)
+    if image.known_index is not None:
+        updated.keep_index((yield from moved(image.known_index, _moves(delta))))
+    return updated, delta
 
 
 class _TopicChanges:
     __slots__ = ("entry", "partitions", "settings")
 
     def __init__(self) -> None:
-        self.entry: tuple[tuple[UUID, int, int] | None] | None = None
+        self.entry: tuple[tuple[codec.TopicEntry, int] | None] | None = None
         self.partitions: dict[int, PartitionImage | None] = {}
         self.settings: Settings | None = None
 
@@ -129,6 +141,7 @@ class _Changed:
     def __init__(self) -> None:
         self.topics: dict[str, _TopicChanges] = {}
         self.brokers: dict[int, BrokerImage | None] = {}
+        self.broker_states: dict[int, BrokerStateImage | None] = {}
         self.broker_settings: dict[int, Settings | None] = {}
         self.group_settings: dict[str, Settings | None] = {}
         self.client_metrics_settings: dict[str, Settings | None] = {}
@@ -146,14 +159,15 @@ def _apply_single(image: ClusterImage, path: str, entry: Versioned | None) -> Cl
     if path == paths.FEATURES:
         if entry is None:
             return replace(image, features=FeaturesImage())
-        levels = MappingProxyType(codec.decode_features(path, entry.value))
-        return replace(image, features=FeaturesImage(levels, entry.version))
+        levels, unknown = codec.decode_features(path, entry.value)
+        return replace(image, features=FeaturesImage(MappingProxyType(levels), entry.version, unknown))
     if path == paths.PRODUCER_IDS:
         if entry is None:
             return replace(image, producer_ids=ProducerIdsImage())
-        return replace(
-            image, producer_ids=ProducerIdsImage(codec.decode_producer_ids(path, entry.value), entry.version)
-        )
+        next_id, unknown = codec.decode_producer_ids(path, entry.value)
+        return replace(image, producer_ids=ProducerIdsImage(next_id, entry.version, unknown))
+    if path == paths.CONTROLLER:
+        return replace(image, controller=None if entry is None else _controller(path, entry))
     # Entries of a later release are not ours to judge.
     return image
 
@@ -196,7 +210,7 @@ def _assemble(
     settings = loose.settings if loose is not None else NO_SETTINGS
     pieces: dict[int, PartitionImage | None] = dict(loose.partitions) if loose is not None else {}
     if old is not None:
-        entry = (old.id, len(old.partitions), old.version)
+        entry = (codec.TopicEntry(old.id, len(old.partitions), old.unknown), old.version)
         settings = old.settings
         pieces.update(enumerate(old.partitions))
     pieces.update(change.partitions)
@@ -205,11 +219,11 @@ def _assemble(
     if change.settings is not None:
         settings = change.settings
     partitions = {index: piece for index, piece in pieces.items() if piece is not None}
-    if entry is not None and all(map(partitions.__contains__, range(entry[1]))):
-        topic_id, count, version = entry
-        whole = tuple(map(partitions.pop, range(count)))
+    if entry is not None and all(map(partitions.__contains__, range(entry[0].partitions))):
+        own, version = entry
+        whole = tuple(map(partitions.pop, range(own.partitions)))
         extra = LooseTopic(None, MappingProxyType(partitions), NO_SETTINGS) if partitions else None
-        return TopicImage(name, topic_id, whole, settings, version), extra
+        return TopicImage(name, own.id, whole, settings, version, own.unknown), extra
     if entry is None and not partitions and settings is NO_SETTINGS:
         return None, None
     return None, LooseTopic(entry, MappingProxyType(partitions), settings)
@@ -223,7 +237,7 @@ def _altered(topic: TopicImage, change: _TopicChanges) -> TopicImage | None:
             return None
         partitions[index] = partition
     settings = topic.settings if change.settings is None else change.settings
-    return TopicImage(topic.name, topic.id, tuple(partitions), settings, topic.version)
+    return TopicImage(topic.name, topic.id, tuple(partitions), settings, topic.version, topic.unknown)
 
 
 def _delta(old: ClusterImage, new: ClusterImage, changed: _Changed) -> ImageDelta:
@@ -242,7 +256,8 @@ def _delta(old: ClusterImage, new: ClusterImage, changed: _Changed) -> ImageDelt
         created=tuple(created),
         deleted=tuple(deleted),
         changed=tuple(altered),
-        brokers=_differing(changed.brokers, old.brokers, new.brokers),
+        brokers=_differing((*changed.brokers, *changed.broker_states), old.brokers, new.brokers),
+        controller=old.controller != new.controller,
         broker_settings=_differing(changed.broker_settings, old.broker_settings, new.broker_settings),
         default_broker_settings=old.default_broker_settings != new.default_broker_settings,
         group_settings=_differing(changed.group_settings, old.group_settings, new.group_settings),
@@ -287,7 +302,21 @@ def _partition(path: str, entry: Versioned) -> PartitionImage:
 def _partition_of_value(value: bytes, version: int) -> PartitionImage:
     """Thousands of partitions are alike: they share one value, and it is read once."""
     found = codec.decode_partition("", value)
-    return PartitionImage(found.replicas, found.isr, found.leader, found.leader_epoch, version)
+    return PartitionImage(
+        found.replicas,
+        found.isr,
+        found.leader,
+        found.leader_epoch,
+        version if found.partition_epoch is None else found.partition_epoch,
+        version,
+        found.adding,
+        found.removing,
+        found.elr,
+        found.last_known_leader,
+        found.recovering,
+        found.directories,
+        found.unknown,
+    )
 
 
 def _number(path: str, text: str) -> int:
@@ -296,18 +325,77 @@ def _number(path: str, text: str) -> int:
     return int(text)
 
 
-def _topic(path: str, entry: Versioned) -> tuple[UUID, int, int]:
-    found = codec.decode_topic(path, entry.value)
-    return found.id, found.partitions, entry.version
+def _topic(path: str, entry: Versioned) -> tuple[codec.TopicEntry, int]:
+    return codec.decode_topic(path, entry.value), entry.version
 
 
 def _settings(path: str, entry: Versioned | None) -> Settings | None:
     if entry is None:
         return None
-    return Settings(MappingProxyType(codec.decode_settings(path, entry.value)), entry.version)
+    values, unknown = codec.decode_settings(path, entry.value)
+    return Settings(MappingProxyType(values), entry.version, unknown)
+
+
+def _controller(path: str, entry: Versioned) -> ControllerImage:
+    found = codec.decode_controller(path, entry.value)
+    return ControllerImage(found.id, found.broker_epoch, entry.version, found.unknown)
 
 
 def _broker(number: int, path: str, entry: Versioned) -> BrokerImage:
     found = codec.decode_broker(path, entry.value)
-    listeners = MappingProxyType({listener.name: listener for listener in found.listeners})
-    return BrokerImage(number, entry.created, found.incarnation, listeners, found.rack, found.fenced, entry.version)
+    return BrokerImage(
+        id=number,
+        epoch=entry.revision,
+        incarnation=found.incarnation,
+        listeners=MappingProxyType({listener.name: listener for listener in found.listeners}),
+        rack=found.rack,
+        fenced=True,
+        version=entry.version,
+        boot_id=found.boot_id,
+        directories=found.directories,
+        features=found.features,
+        clean=found.clean,
+        previous_epoch=found.previous_epoch,
+    )
+
+
+def _broker_state(path: str, entry: Versioned | None) -> BrokerStateImage | None:
+    return None if entry is None else BrokerStateImage(codec.decode_broker_state(path, entry.value), entry.version)
+
+
+def _joined(
+    brokers: Mapping[int, BrokerImage], states: Mapping[int, BrokerStateImage], changed: _Changed
+) -> Mapping[int, BrokerImage]:
+    """Registrations with what the controller says of them."""
+    touched = [number for number in {**changed.brokers, **changed.broker_states} if number in brokers]
+    return _merged(brokers, {number: _with_state(brokers[number], states.get(number)) for number in touched})
+
+
+def _with_state(broker: BrokerImage, state: BrokerStateImage | None) -> BrokerImage:
+    if state is None or state.entry.epoch != broker.epoch:
+        return replace(broker, fenced=True, shutting_down=False, offline_directories=(), state=state)
+    entry = state.entry
+    return replace(
+        broker,
+        fenced=entry.fenced,
+        shutting_down=entry.shutting_down,
+        offline_directories=entry.offline_directories,
+        state=state,
+    )
+
+
+def _moves(delta: ImageDelta) -> Iterator[PartitionMove]:
+    """Deletions first: a topic created anew under an old name has both."""
+    for topic in delta.deleted:
+        for index, partition in enumerate(topic.partitions):
+            yield PartitionMove(TopicPartition(topic.name, index), partition, None)
+    for topic in delta.created:
+        for index, partition in enumerate(topic.partitions):
+            yield PartitionMove(TopicPartition(topic.name, index), None, partition)
+    for change in delta.changed:
+        known, present = change.old.partitions, change.new.partitions
+        for index in change.partitions:
+            old = known[index] if index < len(known) else None
+            yield PartitionMove(TopicPartition(change.new.name, index), old, present[index])
+        for index in range(len(present), len(known)):
+            yield PartitionMove(TopicPartition(change.new.name, index), known[index], None)

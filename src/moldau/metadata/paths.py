@@ -5,9 +5,11 @@ from __future__ import annotations
 from urllib.parse import quote, unquote
 
 CLUSTER = "/cluster"
+CONTROLLER = "/controller"
 FEATURES = "/features"
 PRODUCER_IDS = "/producer-ids"
 BROKERS = "/brokers"
+BROKER_STATES = "/broker-states"
 TOPICS = "/topics"
 TOPIC_CONFIGS = "/configs/topics"
 BROKER_CONFIGS = "/configs/brokers"
@@ -20,6 +22,10 @@ DEFAULT_BROKER = "default"
 
 def broker(broker_id: int) -> str:
     return f"/brokers/{broker_id}"
+
+
+def broker_state(broker_id: int) -> str:
+    return f"/broker-states/{broker_id}"
 
 
 def topic(name: str) -> str:

@@ -113,7 +113,8 @@ class Broker:
     def offline_replicas(self, topic: str, index: int, replicas: Sequence[int]) -> list[int]:
         partition = self.partitions.find(topic, index)
         lost = self.node_id if partition is None or partition.log is None else None
-        return [replica for replica in replicas if replica == lost or replica not in self.image.brokers]
+        brokers = self.image.brokers
+        return [replica for replica in replicas if replica == lost or replica not in brokers or brokers[replica].fenced]
 
     def announced_versions(self, version: int) -> ApiVersionsResponse:
         """What ApiVersions tells at this version. Clients up to version 3 cannot read a feature that starts at 0."""

@@ -22,7 +22,7 @@ from moldau.config.broker import BrokerConfig
 from moldau.config.topic import TopicConfig
 from moldau.coordinators.machine import ProducerStamp
 from moldau.metadata.codec import BadEntryError, BrokerEntry, Listener
-from moldau.metadata.controller.brokers import form_cluster, register_broker
+from moldau.metadata.controller.brokers import form_cluster, register_broker, unfence_broker
 from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER
 from moldau.metadata.controller.min_insync import settings_of_a_new_cluster
 from moldau.metadata.controller.partitions import raise_leader_epochs
@@ -187,6 +187,7 @@ class BrokerNode:
         )
         entry = BrokerEntry(uuid.uuid4(), listeners, self.config.broker_rack)
         await self.controller.decide(lambda image: register_broker(image, self.config.node_id, entry))
+        await self.controller.decide(lambda image: unfence_broker(image, self.config.node_id))
 
     def _build_broker(self) -> None:
         config = self.config

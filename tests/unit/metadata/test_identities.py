@@ -7,13 +7,13 @@ from uuid import UUID
 import pytest
 
 from moldau.metadata import codec, paths
-from moldau.metadata.controller.brokers import form_cluster, register_broker
+from moldau.metadata.controller.brokers import form_cluster, register_broker, unfence_broker
 from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER, SUPPORTED_FEATURES
 from moldau.metadata.controller.producer_ids import LAST_ID, ProducerIdBlock, next_block
 from moldau.metadata.image import EMPTY_IMAGE
 from moldau.metadata.image_changes import apply
 from moldau.metadata.store import Change, Changes, Versioned
-from moldau.types.errors import KafkaError
+from moldau.types.errors import ErrorCode, KafkaError
 from tests.support.metadata import Cluster
 
 
@@ -52,8 +52,38 @@ def test_a_registration_replaces_the_one_before() -> None:
     assert (broker.rack, broker.fenced, broker.listeners["PLAINTEXT"].host) == ("rack-a", False, "host1")
     cluster.register(1, "rack-b", fenced=True)
     changed = cluster.image.brokers[1]
-    assert (changed.rack, changed.fenced, changed.epoch) == ("rack-b", True, broker.epoch)
+    assert (changed.rack, changed.fenced) == ("rack-b", True)
+    assert broker.epoch < changed.epoch == cluster.image.version
     assert cluster.delta.brokers == {1}
-    again = codec.BrokerEntry(UUID(int=99), ())
-    cluster.decide(lambda image: register_broker(image, 1, again))
-    assert (cluster.image.brokers[1].incarnation, cluster.image.brokers[1].version) == (UUID(int=99), 2)
+
+
+def test_what_the_controller_said_of_an_earlier_registration_does_not_count() -> None:
+    cluster = Cluster()
+    state = cluster.image.brokers[1].state
+    assert cluster.image.brokers[1].is_active
+    cluster.register(1, fenced=True)
+    returned = cluster.image.brokers[1]
+    assert (returned.is_active, returned.fenced, returned.state) == (False, True, state)
+    cluster.decide(lambda image: unfence_broker(image, 1))
+    assert cluster.image.brokers[1].is_active
+
+
+FOLDER, OTHER_FOLDER = UUID(int=7), UUID(int=8)
+
+
+@pytest.mark.parametrize(
+    ("other_is_alive", "directories", "refused"),
+    [(True, (OTHER_FOLDER,), True), (True, (FOLDER,), False), (False, (OTHER_FOLDER,), False)],
+)
+def test_one_id_has_one_living_broker(other_is_alive: bool, directories: tuple[UUID, ...], refused: bool) -> None:
+    cluster = Cluster()
+    first = codec.BrokerEntry(UUID(int=98), (), directories=(FOLDER,))
+    cluster.decide(lambda image: register_broker(image, 1, first))
+    second = codec.BrokerEntry(UUID(int=99), (), directories=directories)
+    if refused:
+        with pytest.raises(KafkaError) as error:
+            register_broker(cluster.image, 1, second, other_is_alive=other_is_alive)
+        assert error.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    else:
+        cluster.decide(lambda image: register_broker(image, 1, second, other_is_alive=other_is_alive))
+        assert cluster.image.brokers[1].incarnation == UUID(int=99)

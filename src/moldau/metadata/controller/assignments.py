@@ -16,7 +16,7 @@ from moldau.work.turns import Work
 def place_replicas(
     image: ClusterImage, partitions: int, replication_factor: int, rng: Rng
 ) -> Work[list[tuple[int, ...]]]:
-    brokers = [UsableBroker(broker.id, broker.rack, broker.fenced) for broker in image.brokers.values()]
+    brokers = [UsableBroker(broker.id, broker.rack, not broker.is_active) for broker in image.brokers.values()]
     return place(brokers, partitions, replication_factor, rng)
 
 
@@ -49,7 +49,7 @@ def check_some_active(image: ClusterImage, replicas: Sequence[int], partition: i
 
 
 def active_replicas(image: ClusterImage, replicas: Sequence[int]) -> list[int]:
-    return [broker for broker in replicas if broker in image.brokers and not image.brokers[broker].fenced]
+    return [broker for broker in replicas if broker in image.brokers and image.brokers[broker].is_active]
 
 
 def new_partition(image: ClusterImage, topic: str, index: int, replicas: Sequence[int]) -> Put:

@@ -240,7 +240,7 @@ def _stored(
         return []
     if not wanted:
         return [Delete(path_of(kind, name), current.version)]
-    return [Put(path_of(kind, name), codec.encode_settings(wanted), current.version)]
+    return [Put(path_of(kind, name), codec.encode_settings(wanted, current.unknown), current.version)]
 
 
 def _check_broker_changes(image: ClusterImage, resource: ResourceChanges, broker: BrokerConfig) -> None:

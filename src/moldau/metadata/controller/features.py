@@ -68,7 +68,8 @@ def update_features(
         levels[update.name] = update.level
     if validate_only or levels == dict(image.features.levels):
         return Decision([], None)
-    return Decision([Put(paths.FEATURES, codec.encode_features(levels), image.features.epoch)], None)
+    value = codec.encode_features(levels, image.features.unknown)
+    return Decision([Put(paths.FEATURES, value, image.features.epoch)], None)
 
 
 def problem_of(update: FeatureUpdate, present: int, controller_id: int) -> str | None:

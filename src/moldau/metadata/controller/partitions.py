@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from moldau.metadata import codec, paths
 from moldau.metadata.controller import assignments
 from moldau.metadata.controller.decision import MAX_RECORDS_PER_REQUEST, Decision, Permission, Rng, everyone
+from moldau.metadata.controller.partition_changes import put_partition
 from moldau.metadata.image import ClusterImage, PartitionImage
 from moldau.metadata.store import Operation, Put
 from moldau.types.errors import ErrorCode, KafkaError
@@ -97,7 +98,8 @@ def _grow(image: ClusterImage, request: MorePartitions, room: int, rng: Rng) -> 
             if next(paused):
                 yield
         replica_sets = request.assignments
-    puts = [Put(paths.topic(topic.name), codec.encode_topic(topic.id, request.count), topic.version)]
+    value = codec.encode_topic(topic.id, request.count, topic.unknown)
+    puts = [Put(paths.topic(topic.name), value, topic.version)]
     for index, replicas in enumerate(replica_sets, present):
         puts.append(assignments.new_partition(image, topic.name, index, replicas))
         if next(paused):
@@ -117,5 +119,4 @@ def raise_leader_epochs(image: ClusterImage, broker_id: int) -> Decision[int]:
 
 
 def _with_next_epoch(topic: str, index: int, partition: PartitionImage) -> Put:
-    value = codec.encode_partition(partition.replicas, partition.isr, partition.leader, partition.leader_epoch + 1)
-    return Put(paths.partition(topic, index), value, partition.partition_epoch)
+    return put_partition(topic, index, partition, replace(partition, leader_epoch=partition.leader_epoch + 1))

@@ -26,5 +26,5 @@ def next_block(image: ClusterImage) -> Decision[ProducerIdBlock]:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR, f"Exhausted all producerIds as the next block's end would pass {LAST_ID}"
         )
-    value = codec.encode_producer_ids(next_id + BLOCK_SIZE)
+    value = codec.encode_producer_ids(next_id + BLOCK_SIZE, image.producer_ids.unknown)
     return Decision([Put(paths.PRODUCER_IDS, value, image.producer_ids.version)], ProducerIdBlock(next_id, BLOCK_SIZE))
