@@ -28,6 +28,7 @@ from moldau.wire.primitives import string
 from moldau.wire.records import Record, build_batch
 from tests.fakes.lossy_files import LossyFiles
 from tests.support.logs import NOW, TOPIC_PARTITION, open_log, read_bytes, settings
+from tests.support.terms import term
 
 FOLDER = "/data/events-0"
 TOPIC_ID = UUID(int=7)
@@ -123,7 +124,7 @@ class Desk:
         self.log = open_log(FOLDER, files=files, config=settings(**config), now=self.wall_ms)
         self.partition = Partition(TOPIC_PARTITION, TOPIC_ID, 1)
         self.partition.log = self.log
-        self.partition.lead(3, (1,), (1,))
+        self.partition.lead(term(1, epoch=3))
         self.image = SimpleNamespace(topics_by_id={TOPIC_ID: SimpleNamespace(name=TOPIC_PARTITION.topic)})
         self.partitions = self
         self.authorizer, self.quotas, metrics = AllowAll(), Unlimited(), Metrics()

@@ -3,6 +3,10 @@ safe.
 
 Single-threaded, owned by the event loop. State comes only from the metadata image (`lead`, `follow`) and from the
 log; the high watermark moves only after the log has published what was written.
+
+A term is what the image says of the partition; it ends when the leader or its epoch changes, when the log is cut and
+when it is lost. Everybody who waits for the partition belongs to the term and is told of its end: what is staged but
+not written is refused, since in a later term another record may stand at that offset.
 """
 
 from __future__ import annotations
@@ -11,18 +15,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from moldau.replication.high_watermark import high_watermark
-from moldau.replication.waiting import FetchWaits, OffsetWaits
+from moldau.replication.waiting import Append, FetchWait, FetchWaits, OffsetWait, OffsetWaits
 from moldau.types.errors import ErrorCode, KafkaError
-from moldau.types.ids import NO_EPOCH, TopicId, TopicPartition
+from moldau.types.ids import NO_EPOCH, NO_OFFSET, TopicId, TopicPartition
 
 if TYPE_CHECKING:
+    from moldau.metadata.image import PartitionImage
     from moldau.storage.log import PartitionLog
+
+NOBODY = -1
 
 
 class Partition:
     __slots__ = (
-        "fetch_waits", "follower_ends", "high_watermark", "in_sync", "leader", "leader_epoch", "local_id", "log",
-        "produce_waits", "replicas", "topic_id", "topic_partition",
+        "_seen_stable", "counted_end", "end_waits", "follower_ends", "high_watermark", "in_sync", "leader",
+        "leader_epoch", "local_id", "log", "mark_waits", "produce_waits", "replicas", "stable_waits", "staged",
+        "topic_id", "topic_partition",
     )  # fmt: skip
 
     def __init__(self, topic_partition: TopicPartition, topic_id: TopicId, local_id: int) -> None:
@@ -30,29 +38,91 @@ class Partition:
         self.topic_id = topic_id
         self.local_id = local_id
         self.log: PartitionLog | None = None
-        self.leader = -1
+        self.leader = NOBODY
         self.leader_epoch = NO_EPOCH
         self.replicas: Sequence[int] = ()
         self.in_sync: Sequence[int] = ()
         self.follower_ends: dict[int, int] = {}
         self.high_watermark = 0
+        #: Up to where this broker's own records count for the mark: written, and synced if the topic asks for that.
+        self.counted_end = 0
+        #: Batches that the log has staged but not written yet.
+        self.staged: list[Append] = []
         self.produce_waits = OffsetWaits()
-        self.fetch_waits = FetchWaits()
+        #: Fetches of followers, woken by the log's end; of consumers, by the high watermark; of consumers that read
+        #: committed records only, by the last stable offset.
+        self.end_waits, self.mark_waits, self.stable_waits = FetchWaits(), FetchWaits(), FetchWaits()
+        self._seen_stable = NO_OFFSET
 
     # --- role ---
 
-    def lead(self, leader_epoch: int, replicas: Sequence[int], in_sync: Sequence[int]) -> None:
-        if leader_epoch != self.leader_epoch:
+    def lead(self, term: PartitionImage) -> None:
+        """A term that the image has given to this broker begins, or goes on with another in-sync set."""
+        if self.leads and term.leader_epoch == self.leader_epoch:
+            self._take(term)
+            self._starve_if_too_few()
+        else:
+            staged, waits = self._interrupt()
             self.follower_ends.clear()
-        self.leader, self.leader_epoch = self.local_id, leader_epoch
-        self.replicas, self.in_sync = replicas, in_sync
+            self._take(term)
+            if self.log is not None:
+                self.log.begin_epoch(term.leader_epoch)
+                self.counted_end = self.log.log_end_offset
+            self._tell(staged, waits, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self.log is not None:
-            self.log.begin_epoch(leader_epoch)
-            self.advance(self.log.log_end_offset)
+            self.advance(self.counted_end)
 
-    def follow(self, leader: int, leader_epoch: int, replicas: Sequence[int], in_sync: Sequence[int]) -> None:
-        self.leader, self.leader_epoch = leader, leader_epoch
-        self.replicas, self.in_sync = replicas, in_sync
+    def follow(self, term: PartitionImage) -> None:
+        """The leader is another broker, or nobody."""
+        if term.leader == self.leader and term.leader_epoch == self.leader_epoch:
+            self._take(term)
+            return
+        staged, waits = self._interrupt()
+        self._take(term)
+        self._tell(staged, waits, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def lose_log(self) -> None:
+        """Its folder has failed: what is asked of it is answered KAFKA_STORAGE_ERROR from now on."""
+        self._end_without_log(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def delete(self) -> None:
+        """The topic is gone."""
+        self.leader = NOBODY
+        self._end_without_log(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def log_truncated(self) -> None:
+        """Offsets above the log's end are gone (recovery, truncation): the mark may not stand above it, and nobody may
+        wait for what was there.
+        """
+        assert self.log is not None
+        staged, waits = self._interrupt()
+        end = self.counted_end = self.log.log_end_offset
+        self.high_watermark = max(self.log.log_start_offset, min(self.high_watermark, end))
+        self._tell(staged, waits, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _take(self, term: PartitionImage) -> None:
+        self.leader, self.leader_epoch = term.leader, term.leader_epoch
+        self.replicas, self.in_sync = term.replicas, term.isr
+
+    def _end_without_log(self, code: ErrorCode) -> None:
+        staged, waits = self._interrupt()
+        self.log = None
+        self._tell(staged, waits, code)
+
+    def _interrupt(self) -> tuple[list[Append], list[OffsetWait]]:
+        """Takes back what is staged. Who waits is told later, when the new state can be seen."""
+        staged, self.staged = self.staged, []
+        if staged and self.log is not None:
+            self.log.discard_staged()
+        return staged, self.produce_waits.take_all()
+
+    def _tell(self, staged: Sequence[Append], waits: Sequence[OffsetWait], code: ErrorCode) -> None:
+        for append in staged:
+            append.failed(code)
+        for wait in waits:
+            wait.ended(code)
+        for fetches in (self.end_waits, self.mark_waits, self.stable_waits):
+            fetches.wake_all()
 
     @property
     def leads(self) -> bool:
@@ -64,6 +134,12 @@ class Partition:
     def has_enough_in_sync(self, wanted: int) -> bool:
         """Whether records may be acknowledged for all: `min.insync.replicas` cannot ask for more than there are."""
         return len(self.in_sync) >= min(wanted, len(self.replicas))
+
+    def _starve_if_too_few(self) -> None:
+        if not self.produce_waits or self.log is None:
+            return
+        if not self.has_enough_in_sync(self.log.config.min_insync_replicas):
+            self.produce_waits.starve()
 
     def leader_log(self) -> PartitionLog:
         """The log, if this broker may serve it: Kafka's code otherwise."""
@@ -88,22 +164,48 @@ class Partition:
         """
         if not self.leads:
             return
-        mark = high_watermark(self.high_watermark, local_end, self.in_sync, self.local_id, self.follower_ends)
-        if mark == self.high_watermark:
-            return
+        self.counted_end = local_end
+        if len(self.in_sync) == 1:
+            mark = max(self.high_watermark, local_end)
+        else:
+            mark = high_watermark(self.high_watermark, local_end, self.in_sync, self.local_id, self.follower_ends)
+        if mark != self.high_watermark:
+            self._move_mark(mark)
+
+    def _move_mark(self, mark: int) -> None:
         self.high_watermark = mark
         if self.produce_waits:
-            for reached in self.produce_waits.reached(mark):
-                reached()
-        if self.fetch_waits:
-            self.fetch_waits.wake_all()
+            for wait in self.produce_waits.take_reached(mark):
+                wait.reached()
+        if self.mark_waits:
+            self.mark_waits.wake_all()
+        if self.stable_waits:
+            stable = self.last_stable_offset()
+            if stable != self._seen_stable:
+                self._seen_stable = stable
+                self.stable_waits.wake_all()
+
+    def log_grew(self) -> None:
+        """Records were written: followers may have them, whether or not they count yet."""
+        if self.end_waits:
+            self.end_waits.wake_all()
 
     def last_stable_offset(self) -> int:
         """Where the first open transaction begins; read_committed consumers see nothing from there on."""
         assert self.log is not None
         return self.log.last_stable_offset(self.high_watermark)
 
-    def log_truncated(self) -> None:
-        """Offsets above the log's end are gone (recovery, truncation): the mark may not stand above it."""
-        assert self.log is not None
-        self.high_watermark = max(self.log.log_start_offset, min(self.high_watermark, self.log.log_end_offset))
+    # --- waiting fetches ---
+
+    def wait_for_stable_records(self, wait: FetchWait) -> None:
+        if not self.stable_waits and self.log is not None:
+            self._seen_stable = self.last_stable_offset()
+        self.stable_waits.add(wait)
+
+    def forget_fetch(self, wait: FetchWait) -> None:
+        for fetches in (self.end_waits, self.mark_waits, self.stable_waits):
+            fetches.discard(wait)
+
+    @property
+    def waiting_fetches(self) -> int:
+        return len(self.end_waits) + len(self.mark_waits) + len(self.stable_waits)

@@ -2,7 +2,8 @@
 
 Order of events for every batch (rule: nothing is published before it is written): staged → one write per partition →
 log end offset, producer state and indexes move → (fdatasync, if the topic's flush settings ask for it) → high
-watermark → answer. A write that fails fails every batch staged with it and takes the log's folder offline.
+watermark → answer. A write that fails fails every batch staged with it and takes the log's folder offline. A partition
+whose term ends before the write has refused what it had staged; what waits for a sync refuses itself.
 """
 
 from __future__ import annotations
@@ -10,24 +11,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from moldau.replication.partition import Partition
+from moldau.replication.waiting import Append
 from moldau.server.connection import AnswerGate
 from moldau.storage.errors import LogIOError
 from moldau.storage.log import PartitionLog
+from moldau.types.errors import ErrorCode
 
 log = logging.getLogger("moldau.server.appends")
 
 RunBlocking = Callable[[Callable[[], Any]], asyncio.Future[Any]]
-
-
-class Append(Protocol):
-    """A produce request's share in one partition."""
-
-    def written(self) -> None: ...
-
-    def failed(self) -> None: ...
 
 
 class AppendQueue:
@@ -44,35 +39,33 @@ class AppendQueue:
         self._io_failed = io_failed
         self._rolled = rolled
         self._gate = gate
-        self._staged: dict[Partition, list[Append]] = {}
+        self._unwritten: list[Partition] = []
         self._scheduled = False
         self._syncing: dict[Partition, list[Append]] = {}
 
     def add(self, partition: Partition, append: Append) -> None:
-        staged = self._staged.get(partition)
-        if staged is None:
-            self._staged[partition] = [append]
-        else:
-            staged.append(append)
+        if not partition.staged:
+            self._unwritten.append(partition)
+        partition.staged.append(append)
         if not self._scheduled:
             self._scheduled = True
             self._call_soon(self.flush)
 
     def flush(self) -> None:
         self._scheduled = False
-        if not self._staged:
+        if not self._unwritten:
             return
         self._gate.closed = True
         try:
-            while self._staged:
-                partition, appends = self._staged.popitem()
-                self._commit(partition, appends)
+            while self._unwritten:
+                self.flush_partition(self._unwritten.pop())
         finally:
             self._gate.open()
 
     def flush_partition(self, partition: Partition) -> None:
-        appends = self._staged.pop(partition, None)
-        if appends is not None:
+        appends = partition.staged
+        if appends:
+            partition.staged = []
             self._commit(partition, appends)
 
     def _commit(self, partition: Partition, appends: list[Append]) -> None:
@@ -87,6 +80,7 @@ class AppendQueue:
             fail(appends)
             self._io_failed(partition_log, error)
             return
+        partition.log_grew()
         if partition in self._syncing:
             self._syncing[partition].extend(appends)
         elif partition_log.flush_required():
@@ -98,7 +92,7 @@ class AppendQueue:
                 append.written()
 
     def _sync(self, partition: Partition, partition_log: PartitionLog, appends: list[Append]) -> None:
-        end_offset = partition_log.log_end_offset
+        end_offset, epoch = partition_log.log_end_offset, partition.leader_epoch
 
         def synced(done: asyncio.Future[Any]) -> None:
             error = done.exception()
@@ -109,7 +103,8 @@ class AppendQueue:
                     self._io_failed(partition_log, error if isinstance(error, Exception) else OSError(str(error)))
                 return
             partition_log.flushed(end_offset)
-            partition.advance(end_offset)
+            if partition.leader_epoch == epoch:
+                partition.advance(end_offset)
             for append in appends:
                 append.written()
             if behind:
@@ -121,4 +116,4 @@ class AppendQueue:
 
 def fail(appends: list[Append]) -> None:
     for append in appends:
-        append.failed()
+        append.failed(ErrorCode.KAFKA_STORAGE_ERROR)

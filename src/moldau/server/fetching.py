@@ -1,8 +1,9 @@
 """What a fetch reads: partition by partition within its byte limits, and the wait when there is not enough yet.
 
 Nothing is read here but indexes and batch headers: an answer refers to pieces of segment files, which the connection
-reads as its socket drains. A waiting fetch is registered at its partitions and woken when a high watermark moves; it
-removes itself.
+reads as its socket drains. A waiting fetch is registered at its partitions and woken when what it may read has grown:
+a follower by the log's end, a consumer by the high watermark, one that reads committed records only by the last stable
+offset; and all of them when the partition's term ends. It removes itself.
 """
 
 from __future__ import annotations
@@ -212,7 +213,12 @@ class WaitingFetch:
                     yield
             if self._done:
                 return
-            partition.fetch_waits.add(self)
+            if self._limits.is_follower:
+                partition.end_waits.add(self)
+            elif self._limits.read_committed:
+                partition.wait_for_stable_records(self)
+            else:
+                partition.mark_waits.add(self)
             self._partitions.append(partition)
         if len(self._targets) >= PARTITIONS_PER_TURN:
             self.wake()
@@ -256,4 +262,4 @@ class WaitingFetch:
         self._done = True
         self._timer.cancel()
         for partition in self._partitions:
-            partition.fetch_waits.discard(self)
+            partition.forget_fetch(self)

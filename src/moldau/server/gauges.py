@@ -19,7 +19,7 @@ def register_gauges(metrics: Metrics, partitions: PartitionTable, logs: LogManag
     metrics.gauge(lambda: sum(partition.log is None for partition in partitions), *replicas, "OfflineReplicaCount")
     waiting = ("kafka.server", "DelayedOperationPurgatory", "PurgatorySize")
     metrics.gauge(lambda: sum(len(one.produce_waits) for one in partitions), *waiting, delayedOperation="Produce")
-    metrics.gauge(lambda: sum(len(one.fetch_waits) for one in partitions), *waiting, delayedOperation="Fetch")
+    metrics.gauge(lambda: sum(one.waiting_fetches for one in partitions), *waiting, delayedOperation="Fetch")
     metrics.gauge(lambda: sum(one.size_bytes for one in logs.logs()), "kafka.log", "Log", "Size")
     metrics.gauge(
         lambda: sum(directory.offline for directory in logs.directories),

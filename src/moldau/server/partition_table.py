@@ -24,7 +24,6 @@ from moldau.work.turns import Work, begin, pauses
 
 log = logging.getLogger("moldau.server.partitions")
 
-NOBODY = -1
 PARTITIONS_PER_TURN = 16
 
 
@@ -107,15 +106,14 @@ class PartitionTable:
             elif partition.log is None:
                 self._open_log(partition, topic, config, is_new(index))
             if state.leader == self._local_id:
-                partition.lead(state.leader_epoch, state.replicas, state.isr)
+                partition.lead(state)
             else:
-                partition.follow(state.leader, state.leader_epoch, state.replicas, state.isr)
+                partition.follow(state)
 
     def _leave(self, partition: Partition) -> None:
         """We are no replica of it (any more)."""
         if partition.log is not None:
-            partition.leader = NOBODY
-            without_log(partition)
+            partition.delete()
             self._logs.delete(partition.topic_partition)
 
     def _open_log(self, partition: Partition, topic: TopicImage, config: TopicConfig, is_new: bool) -> None:
@@ -131,8 +129,7 @@ class PartitionTable:
         for partition in self._topics.pop(topic.name, {}).values():
             if next(self._paused):
                 yield
-            partition.leader = NOBODY
-            without_log(partition)
+            partition.delete()
             self._logs.delete(partition.topic_partition)
 
     # --- what happens to logs ---
@@ -142,7 +139,7 @@ class PartitionTable:
         for topic, index in lost:
             partition = self.find(topic, index)
             if partition is not None:
-                without_log(partition)
+                partition.lose_log()
 
     def replace_log(self, topic_partition: TopicPartition, replacement: PartitionLog) -> None:
         """The log was moved to another folder."""
@@ -151,11 +148,3 @@ class PartitionTable:
             partition.log = replacement
             if partition.leads:
                 replacement.begin_epoch(partition.leader_epoch)
-
-
-def without_log(partition: Partition) -> None:
-    """Whoever waits at the partition learns that it is gone."""
-    partition.log = None
-    partition.fetch_waits.wake_all()
-    for reached in partition.produce_waits.take_all():
-        reached()

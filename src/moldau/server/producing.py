@@ -19,7 +19,7 @@ from moldau.security.context import RequestContext
 from moldau.storage.errors import DuplicateBatchError, RefusedBatchError
 from moldau.storage.validation import validate
 from moldau.types.errors import ErrorCode, KafkaError
-from moldau.types.ids import NO_OFFSET, NO_TIMESTAMP
+from moldau.types.ids import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP
 from moldau.wire.schema import Buffer
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class PartitionResult:
     """One partition's part of the answer; as an `Append` it learns what became of its batch."""
 
     __slots__ = (
-        "_partition", "_produce", "_required_offset", "base_offset", "current_leader", "error", "index",
+        "_epoch", "_partition", "_produce", "_required_offset", "base_offset", "current_leader", "error", "index",
         "log_append_time_ms", "log_start_offset", "message", "record_errors",
     )  # fmt: skip
 
@@ -43,6 +43,7 @@ class PartitionResult:
         self._produce = produce
         self._partition: Partition | None = None
         self._required_offset = NO_OFFSET
+        self._epoch = NO_EPOCH
         self.index = index
         self.error: int = ErrorCode.NONE
         self.message: str | None = None
@@ -58,39 +59,53 @@ class PartitionResult:
         self.log_append_time_ms = NO_TIMESTAMP
 
     def expect(self, partition: Partition, base_offset: int, required_offset: int) -> None:
-        self._partition = partition
+        self._partition, self._epoch = partition, partition.leader_epoch
         self.base_offset, self._required_offset = base_offset, required_offset
 
     def written(self) -> None:
         partition = self._partition
         assert partition is not None
+        if partition.leader_epoch != self._epoch:  # the term has ended while the batch was brought to disk
+            self.failed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        if self.error:  # and so has the request's time
+            self._produce.one_written()
+            return
         if partition.log is not None:
             self.log_start_offset = partition.log.log_start_offset
         self._produce.one_written()
         if self._produce.acks == ALL and partition.high_watermark < self._required_offset:
-            partition.produce_waits.add(self._required_offset, self.high_watermark_moved)
+            partition.produce_waits.add(self._required_offset, self)
             self._produce.wait_for_replicas()
         else:
             self._produce.one_done()
 
-    def failed(self) -> None:
-        self.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
+    def failed(self, code: ErrorCode) -> None:
+        self._lose(code)
         self._produce.one_written()
         self._produce.one_done()
 
-    def high_watermark_moved(self) -> None:
-        """Also called when the partition is lost: then the mark has not moved."""
-        partition = self._partition
-        assert partition is not None
-        if partition.high_watermark < self._required_offset:
-            self.refuse(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER if partition.log is not None else ErrorCode.KAFKA_STORAGE_ERROR
-            )
+    def reached(self) -> None:
         self._produce.one_done()
 
-    @property
-    def waits_for_replicas(self) -> bool:
-        return self._partition is not None and self._partition.high_watermark < self._required_offset
+    def ended(self, code: ErrorCode) -> None:
+        self._lose(code)
+        self._produce.one_done()
+
+    def starved(self) -> bool:
+        self.ended(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        return True
+
+    def time_is_up(self) -> None:
+        partition = self._partition
+        if partition is not None and not self.error and partition.high_watermark < self._required_offset:
+            partition.produce_waits.discard(self._required_offset, self)
+            self.refuse(ErrorCode.REQUEST_TIMED_OUT)
+
+    def _lose(self, code: ErrorCode) -> None:
+        self.refuse(code)
+        if code is ErrorCode.NOT_LEADER_OR_FOLLOWER and self._partition is not None:
+            self.current_leader = self._partition.leader, self._partition.leader_epoch
 
 
 class Produce:
@@ -207,8 +222,7 @@ class Produce:
 
     def _time_is_up(self) -> None:
         for _, result in self.results:
-            if not result.error and result.waits_for_replicas:
-                result.refuse(ErrorCode.REQUEST_TIMED_OUT)
+            result.time_is_up()
         self._finish()
 
     def _finish(self) -> None:

@@ -3,7 +3,7 @@
 A client repeats the same bytes in each request: client id, acks, topic, partition. A route remembers them, with the
 partition they led to and the answer but for its offsets; if the next request begins with the same bytes, nothing is
 parsed but the batch itself. Taken only where the answer is due once the batch is written: acks=1, or acks=all with
-this broker as the only replica in sync. Whatever else happens (a changed leader, a batch that is not in order) takes
+this broker as the only replica. Whatever else happens (a changed leader, a batch that is not in order) takes
 the normal way, which gives the same answer at its own pace.
 
 Layout of what is remembered (the correlation id and what follows the head differ from request to request):
@@ -26,7 +26,7 @@ from moldau.server.producing import ALL, WRITE_AT_ONCE_BYTES, Produce
 from moldau.storage.errors import DuplicateBatchError
 from moldau.storage.validation import validate
 from moldau.types.errors import ErrorCode, KafkaError
-from moldau.types.ids import NO_OFFSET, NO_TIMESTAMP
+from moldau.types.ids import NO_TIMESTAMP
 from moldau.wire.batch import TRANSACTIONAL_BIT
 from moldau.wire.codec import encode
 from moldau.wire.framing import frame_response
@@ -57,14 +57,22 @@ SAMPLE = (0x1122334455667788, 0x2233445566778811, 0x3344556677881122)
 
 class ProduceRoute:
     __slots__ = (
-        "_respond", "answer_end", "answer_size", "answer_start", "context", "head", "head_end", "key", "offsets",
-        "partition", "version",
+        "_respond", "answer_end", "answer_size", "answer_start", "context", "for_all", "head", "head_end", "key",
+        "offsets", "partition", "version",
     )  # fmt: skip
 
     def __init__(
-        self, context: RequestContext, head: bytes, partition: Partition, key: UUID | str, respond: Respond
+        self,
+        context: RequestContext,
+        head: bytes,
+        partition: Partition,
+        key: UUID | str,
+        for_all: bool,
+        respond: Respond,
     ) -> None:
+        """`for_all`: the answer is due when all replicas in sync have the batch."""
         self._respond = respond
+        self.for_all = for_all
         version = context.api_version
         self.version = version
         self.context = context
@@ -85,16 +93,9 @@ class ProduceRoute:
         head = SIZE_AND_CORRELATION.pack(self.answer_size, correlation_id)
         return head + self.answer_start + packed + self.answer_end
 
-    def storage_error(self, correlation_id: int) -> bytes:
-        index = self.partition.topic_partition.partition
-        failed = PartitionProduceResponse(index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR, base_offset=NO_OFFSET)
-        return whole_answer(self.version, correlation_id, self.key, failed)
-
-    def refuse(
-        self, broker: Broker, connection: Connection, frame: Frame, correlation_id: int, error: KafkaError
-    ) -> None:
+    def refuse(self, broker: Broker, slot: Slot, frame: Frame, correlation_id: int, error: KafkaError) -> None:
         context = replace(self.context, correlation_id=correlation_id)
-        produce = Produce(broker, context, frame, connection.reserve(), 1, 0, self._respond)
+        produce = Produce(broker, context, frame, slot, 1, 0, self._respond)
         produce.explain(self.key, self.partition.topic_partition.partition, self.partition, error)
         produce.staged()
 
@@ -148,7 +149,9 @@ def answer_around_offsets(version: int, index: int, key: UUID | str) -> tuple[by
 class QuickAppend:
     """One batch on the short way, until it is written."""
 
-    __slots__ = ("_append_time_ms", "_base_offset", "_broker", "_correlation_id", "_frame", "_route", "_slot")
+    __slots__ = (
+        "_append_time_ms", "_base_offset", "_broker", "_correlation_id", "_epoch", "_frame", "_route", "_slot",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -162,17 +165,21 @@ class QuickAppend:
     ) -> None:
         self._broker, self._route, self._slot, self._frame = broker, route, slot, frame
         self._correlation_id, self._base_offset, self._append_time_ms = correlation_id, base_offset, time
+        self._epoch = route.partition.leader_epoch
 
     def written(self) -> None:
-        log = self._route.partition.log
+        partition = self._route.partition
+        if partition.leader_epoch != self._epoch:  # the term has ended while the batch was brought to disk
+            self.failed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        log = partition.log
         start = log.log_start_offset if log is not None else 0
         self._broker.bytes_in.value += self._frame.size
         self._frame.release()
         self._slot.answer((self._route.answer(self._correlation_id, self._base_offset, self._append_time_ms, start),))
 
-    def failed(self) -> None:
-        self._frame.release()
-        self._slot.answer((self._route.storage_error(self._correlation_id),))
+    def failed(self, code: ErrorCode) -> None:
+        self._route.refuse(self._broker, self._slot, self._frame, self._correlation_id, KafkaError(code))
 
 
 def take(broker: Broker, connection: Connection, frame: Frame) -> bool:
@@ -186,11 +193,11 @@ def take(broker: Broker, connection: Connection, frame: Frame) -> bool:
     _, version, correlation_id = HEADER.unpack_from(view, 0)
     partition = route.partition
     log = partition.log
-    if version != route.version or log is None or partition.leader != partition.local_id or len(partition.in_sync) > 1:
+    if version != route.version or log is None or partition.leader != partition.local_id:
+        return False
+    if route.for_all and len(partition.replicas) > 1:
         return False
     config = log.config
-    if config.min_insync_replicas > 1 and not partition.has_enough_in_sync(config.min_insync_replicas):
-        return False
     topic = partition.topic_partition.topic
     if broker.quotas.limits(route.context) or not broker.authorizer.allows(
         route.context, Operation.WRITE, Resource.TOPIC, topic
@@ -228,7 +235,7 @@ def take(broker: Broker, connection: Connection, frame: Frame) -> bool:
     except DuplicateBatchError as duplicate:
         base_offset, append_time_ms = duplicate.base_offset, duplicate.timestamp
     except KafkaError as error:
-        route.refuse(broker, connection, frame, correlation_id, error)
+        route.refuse(broker, connection.reserve(), frame, correlation_id, error)
         return True
     append = QuickAppend(broker, route, connection.reserve(), frame, correlation_id, base_offset, append_time_ms)
     broker.appends.add(partition, append)
@@ -269,4 +276,4 @@ def remember(
         if connection.produce_routes is None:
             connection.produce_routes = ProduceRoutes()
         head = bytes(frame.view[HEAD_AT:head_end])
-        connection.produce_routes.add(ProduceRoute(context, head, partition, key, respond))
+        connection.produce_routes.add(ProduceRoute(context, head, partition, key, request.acks == ALL, respond))

@@ -6,29 +6,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.replication.waiting import FetchWaits, OffsetWaits
+from tests.fakes.waits import OffsetProbe
 
 
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=40))
-def test_a_wait_is_told_once_when_its_offset_is_reached(steps: list[tuple[int, int]]) -> None:
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.booleans()), max_size=40))
+def test_a_wait_is_told_once_when_its_offset_is_reached_unless_its_time_was_up(
+    steps: list[tuple[int, int, bool]],
+) -> None:
     waits = OffsetWaits()
-    told: list[int] = []
-    pending: list[tuple[int, int]] = []
-    for number, (wanted, mark) in enumerate(steps):
-        waits.add(wanted, lambda number=number: told.append(number))  # type: ignore[misc]
-        pending.append((wanted, number))
-        for reached in waits.reached(mark):
-            reached()
-        expected = [number for offset, number in sorted(pending, key=lambda one: one[0]) if offset <= mark]
-        assert told == expected
+    pending: list[tuple[int, OffsetProbe]] = []
+    for wanted, mark, is_impatient in steps:
+        wait = OffsetProbe()
+        waits.add(wanted, wait)
+        if is_impatient:
+            waits.discard(wanted, wait)
+            waits.discard(wanted, wait)
+        else:
+            pending.append((wanted, wait))
+        expected = [wait for offset, wait in sorted(pending, key=lambda one: one[0]) if offset <= mark]
+        assert waits.take_reached(mark) == expected
         pending = [one for one in pending if one[0] > mark]
-        told.clear()
         assert len(waits) == len(pending)
 
 
 def test_taking_all_empties_the_list() -> None:
     waits = OffsetWaits()
-    waits.add(5, lambda: None)
-    assert len(waits.take_all()) == 1
+    wait = OffsetProbe()
+    waits.add(5, wait)
+    assert waits.take_all() == [wait]
     assert not waits
 
 

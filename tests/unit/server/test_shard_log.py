@@ -21,6 +21,7 @@ from moldau.types.ids import TopicPartition
 from moldau.wire.compression import Codec
 from moldau.wire.records import Batch, iter_batches
 from tests.support.logs import NOW, open_log
+from tests.support.terms import term
 
 RECORDS = [StateRecord(b"key %d" % number, None if number % 7 == 3 else b"value" * number) for number in range(40)]
 
@@ -47,7 +48,7 @@ class Stored:
     def __init__(self, folder: Path, codec: int) -> None:
         self.partition = Partition(TopicPartition("__consumer_offsets", 0), UUID(int=1), 1)
         self.partition.log = open_log(str(folder))
-        self.partition.lead(3, [1], [1])
+        self.partition.lead(term(1, epoch=3))
         self.appends = AppendQueue(self._soon, self._blocking, self._failed, lambda _: None, AnswerGate())
         self.log = PartitionShardLog(self.partition, self.appends, lambda: NOW, lambda: codec)
         self.outcomes: list[KafkaError | None] = []

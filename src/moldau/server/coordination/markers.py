@@ -79,8 +79,6 @@ class MarkerWriter:
         if code is ErrorCode.NONE:
             stamp = ProducerStamp(markers.producer_id, markers.producer_epoch)
             self._ended(topic_partition, stamp, markers.commit)
-            # The last stable offset has moved without a new record: read_committed readers may go on.
-            partition.fetch_waits.wake_all()
         return code
 
     def _append(self, markers: Markers, partition: Partition, appended: Appended) -> None:

@@ -60,23 +60,32 @@ class PartitionShardLog:
 class ShardAppend:
     """One batch of a coordinator, until it is committed."""
 
-    __slots__ = ("_done", "_partition", "_required_offset")
+    __slots__ = ("_done", "_epoch", "_partition", "_required_offset")
 
     def __init__(self, partition: Partition, required_offset: int, done: Appended) -> None:
         self._partition, self._required_offset, self._done = partition, required_offset, done
+        self._epoch = partition.leader_epoch
 
     def written(self) -> None:
-        if self._partition.high_watermark >= self._required_offset:
+        if self._partition.leader_epoch != self._epoch:  # the term has ended while the batch was brought to disk
+            self.failed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif self._partition.high_watermark >= self._required_offset:
             self._done(None)
         else:
-            self._partition.produce_waits.add(self._required_offset, self._moved)
+            self._partition.produce_waits.add(self._required_offset, self)
 
-    def failed(self) -> None:
-        self._done(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
+    def failed(self, code: ErrorCode) -> None:
+        self._done(KafkaError(code))
 
-    def _moved(self) -> None:
-        committed = self._partition.high_watermark >= self._required_offset
-        self._done(None if committed else KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    def reached(self) -> None:
+        self._done(None)
+
+    def ended(self, code: ErrorCode) -> None:
+        self._done(KafkaError(code))
+
+    def starved(self) -> bool:
+        """Goes on waiting: a coordinator has no use for an answer that leaves open what has become of its records."""
+        return False
 
 
 async def load_shard(
@@ -101,15 +110,28 @@ async def load_shard(
 
 
 async def high_watermark_reaches(partition: Partition, offset: int) -> None:
-    """Returns when it does, and also when it never will: the partition is lost."""
-    moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    """Returns when it does, and also when it never will: the term has ended."""
+    wait = MarkWait()
+    partition.produce_waits.add(offset, wait)
+    try:
+        await wait.is_over
+    finally:
+        partition.produce_waits.discard(offset, wait)
 
-    def wake() -> None:
-        if not moved.done():
-            moved.set_result(None)
 
-    partition.produce_waits.add(offset, wake)
-    await moved
+class MarkWait:
+    def __init__(self) -> None:
+        self.is_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def reached(self) -> None:
+        if not self.is_over.done():
+            self.is_over.set_result(None)
+
+    def ended(self, code: ErrorCode) -> None:
+        self.reached()
+
+    def starved(self) -> bool:
+        return False
 
 
 async def read_slice(piece: LogSlice, run_blocking: RunBlocking) -> bytes:
