@@ -7,14 +7,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import OffsetSpec
 
-from moldau.cli import admin, admin_wire, hidden
-from moldau.cli.admin import Place
+from moldau.cli import hidden, refusals
+from moldau.cli.calls import cluster as calls
+from moldau.cli.calls import configs, offsets
+from moldau.cli.calls.offsets import At
 from moldau.cli.connect import Connection
 from moldau.cli.output import DONE, UNHEALTHY, Column, Format, Table, note, show, size_text
 from moldau.client.errors import ClientError
 from moldau.types import errors
+from moldau.types.ids import TopicPartition
 
 NO_LEADER: Final = -1
 MIN_ISR: Final = "min.insync.replicas"
@@ -27,10 +29,9 @@ TURN_SECONDS: Final = 0.5
 
 
 def describe(cluster: Connection, output: Format) -> None:
-    client = cluster.admin()
-    found = admin.describe_cluster(client)
-    metadata = admin.metadata(client)
-    wire = cluster.wire_if_possible()
+    found = refusals.required("cannot describe the cluster", calls.describe(cluster))
+    metadata = refusals.metadata(cluster)
+    reachable = cluster.wire_is_possible("features and log folders are left out")
     brokers = [
         {
             "id": node.id,
@@ -41,14 +42,14 @@ def describe(cluster: Connection, output: Format) -> None:
             "leads": sum(
                 part.leader == node.id for topic in metadata.topics.values() for part in topic.partitions.values()
             ),
-            "log_dirs": _log_dirs(wire, node.id) if wire is not None and output is not Format.table else [],
+            "log_dirs": _log_dirs(cluster, node.id) if reachable and output is not Format.table else [],
         }
         for node in sorted(found.nodes, key=lambda node: int(node.id))
     ]
     document = {
         "cluster_id": found.cluster_id,
         "controller": found.controller.id if found.controller is not None else None,
-        "features": admin_wire.finalized_features(wire) if wire is not None else {},
+        "features": calls.finalized_features(cluster) if reachable else {},
         "topics": sum(not hidden.hidden_topic(name) for name in metadata.topics),
         "partitions": sum(len(topic.partitions) for topic in metadata.topics.values()),
         "brokers": brokers,
@@ -56,7 +57,7 @@ def describe(cluster: Connection, output: Format) -> None:
     show(output, document, lambda: _description_tables(document, output))
 
 
-def _log_dirs(wire: Any, broker: int) -> list[dict[str, Any]]:
+def _log_dirs(cluster: Connection, broker: int) -> list[dict[str, Any]]:
     return [
         {
             "path": found.path,
@@ -66,7 +67,7 @@ def _log_dirs(wire: Any, broker: int) -> list[dict[str, Any]]:
             "total_bytes": found.total_bytes if found.total_bytes >= 0 else None,
             "usable_bytes": found.usable_bytes if found.usable_bytes >= 0 else None,
         }
-        for found in admin_wire.log_dir_sums(wire, broker)
+        for found in calls.log_dir_sums(cluster, broker)
     ]
 
 
@@ -107,12 +108,11 @@ def _description_tables(document: Mapping[str, Any], output: Format) -> list[Tab
 
 
 def health(cluster: Connection, output: Format) -> int:
-    client = cluster.admin()
-    metadata = admin.metadata(client)
+    metadata = refusals.metadata(cluster)
     problems = [
         *_broker_problems(cluster, metadata),
-        *_partition_problems(client, metadata),
-        *_silent_leaders(client, metadata),
+        *_partition_problems(cluster, metadata),
+        *_silent_leaders(cluster, metadata),
     ]
     document = {
         "healthy": not problems,
@@ -146,12 +146,11 @@ def _problem(problem: str, where: str, detail: str = "") -> dict[str, str]:
 def _broker_problems(cluster: Connection, metadata: Any) -> Iterator[dict[str, str]]:
     if metadata.controller_id < 0:
         yield _problem("no controller", "cluster")
-    wire = cluster.wire_if_possible()
-    if wire is None:
+    if not cluster.wire_is_possible("log folders are left out"):
         return
     for broker in sorted(metadata.brokers):
         try:
-            folders = admin_wire.log_dir_sums(wire, broker)
+            folders = calls.log_dir_sums(cluster, broker)
         except (ClientError, errors.KafkaError) as error:
             yield _problem("broker does not answer", f"broker {broker}", str(error))
             continue
@@ -164,13 +163,13 @@ def _broker_problems(cluster: Connection, metadata: Any) -> Iterator[dict[str, s
                 yield _problem("disk nearly full", where, free)
 
 
-def _partition_problems(client: Any, metadata: Any) -> Iterator[dict[str, str]]:
+def _partition_problems(cluster: Connection, metadata: Any) -> Iterator[dict[str, str]]:
     replicated = [
         name
         for name, topic in metadata.topics.items()
         if any(len(part.isrs) < len(part.replicas) for part in topic.partitions.values())
     ]
-    least = _least_in_sync(client, replicated)
+    least = _least_in_sync(cluster, replicated)
     for name, topic in sorted(metadata.topics.items()):
         for number, part in sorted(topic.partitions.items()):
             where, detail = f"{name}-{number}", f"replicas {part.replicas}, in sync {part.isrs}"
@@ -182,20 +181,19 @@ def _partition_problems(client: Any, metadata: Any) -> Iterator[dict[str, str]]:
                 yield _problem("under-replicated", where, detail)
 
 
-def _silent_leaders(client: Any, metadata: Any) -> Iterator[dict[str, str]]:
+def _silent_leaders(cluster: Connection, metadata: Any) -> Iterator[dict[str, str]]:
     """Partitions that have a leader, which cannot serve them: their log is damaged or its folder is gone."""
     led = [
-        Place(name, number)
+        TopicPartition(name, number)
         for name, topic in sorted(metadata.topics.items())
         for number, part in sorted(topic.partitions.items())
         if part.leader != NO_LEADER
     ]
-    refused: dict[Place, KafkaError] = {}
+    refused: dict[TopicPartition, KafkaError] = {}
     for turn in range(TURNS):
         if turn:
             threading.Event().wait(TURN_SECONDS)
-        asked = {place: OffsetSpec.latest() for place in (refused or led)}
-        answers = admin.offsets(client, asked)
+        answers = offsets.listed(cluster, refused or led, At.END)
         refused = {place: found for place, found in answers.items() if isinstance(found, KafkaError)}
         if not refused:
             return
@@ -203,10 +201,12 @@ def _silent_leaders(client: Any, metadata: Any) -> Iterator[dict[str, str]]:
         yield _problem("not served", str(place), str(error.str()).removeprefix("Broker: "))
 
 
-def _least_in_sync(client: Any, names: list[str]) -> dict[str, int]:
-    found = admin.configs(client, "topic", names)
+def _least_in_sync(cluster: Connection, names: list[str]) -> dict[str, int]:
+    with refusals.while_doing("cannot read the settings of topics"):
+        found = configs.describe_topics(cluster, names)
     return {
-        name: int(settings[MIN_ISR].value or 0)
+        name: int(setting.value or 0)
         for name, settings in found.items()
-        if not isinstance(settings, KafkaError) and MIN_ISR in settings
+        for setting in settings
+        if setting.name == MIN_ISR
     }

@@ -1,4 +1,4 @@
-"""What `moldau config` does. Topics, brokers and groups go through librdkafka, what it has no name for through ours."""
+"""What `moldau config` does."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka.admin import AlterConfigOpType, ConfigSource
-
-from moldau.cli import admin, admin_groups, documents
-from moldau.cli.admin_wire import Change, ConfigKind, alter_config, config_names, describe_config
+from moldau.cli import documents, refusals
+from moldau.cli.calls import configs, groups
+from moldau.cli.calls.configs import Change, Changes, ConfigKind, Source
 from moldau.cli.config import Kind
 from moldau.cli.connect import Connection, pairs
 from moldau.cli.output import (
@@ -27,23 +26,24 @@ from moldau.cli.output import (
 )
 
 FILE_KEYS: Final = ("type", "name", "config", "entries")
-LIBRDKAFKA_KIND: Final = {Kind.topic: "topic", Kind.broker: "broker", Kind.group: "group"}
-WIRE_KIND: Final = {
+CALLED: Final = {
+    Kind.topic: ConfigKind.TOPIC,
+    Kind.broker: ConfigKind.BROKER,
+    Kind.group: ConfigKind.GROUP,
     Kind.brokers: ConfigKind.BROKER,
     Kind.logger: ConfigKind.BROKER_LOGGER,
     Kind.client_metrics: ConfigKind.CLIENT_METRICS,
 }
-# Where a setting comes from: Kafka's numbers, of which librdkafka knows some.
 SOURCES: Final = {
-    0: "unknown",
-    1: "topic",
-    2: "broker",
-    3: "brokers",
-    4: "file",
-    5: "default",
-    6: "logger",
-    7: "client-metrics",
-    8: "group",
+    Source.UNKNOWN: "unknown",
+    Source.DYNAMIC_TOPIC_CONFIG: "topic",
+    Source.DYNAMIC_BROKER_CONFIG: "broker",
+    Source.DYNAMIC_DEFAULT_BROKER_CONFIG: "brokers",
+    Source.STATIC_BROKER_CONFIG: "file",
+    Source.DEFAULT_CONFIG: "default",
+    Source.DYNAMIC_BROKER_LOGGER_CONFIG: "logger",
+    Source.DYNAMIC_CLIENT_METRICS_CONFIG: "client-metrics",
+    Source.DYNAMIC_GROUP_CONFIG: "group",
 }
 OWN_SOURCE: Final = {
     Kind.topic: "topic",
@@ -53,8 +53,6 @@ OWN_SOURCE: Final = {
     Kind.logger: "logger",
     Kind.client_metrics: "client-metrics",
 }
-
-Changes = Sequence[tuple[Change, str, str | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,46 +124,34 @@ def _require_keys(keys: Sequence[str], known: Sequence[str], where: str) -> None
 def _all_names(cluster: Connection, kind: Kind) -> list[str]:
     match kind:
         case Kind.topic:
-            return admin.topic_names(cluster.admin())
+            return sorted(refusals.metadata(cluster).topics)
         case Kind.broker | Kind.logger:
-            return [str(node) for node in sorted(admin.metadata(cluster.admin()).brokers)]
+            return [str(node) for node in sorted(refusals.metadata(cluster).brokers)]
         case Kind.brokers:
             return [""]
         case Kind.group:
-            known = {*admin_groups.group_names(cluster.admin()), *config_names(cluster.wire(), ConfigKind.GROUP)}
-            return sorted(known)
-    return config_names(cluster.wire(), WIRE_KIND[kind])
+            return sorted({*groups.names(cluster), *configs.names(cluster, ConfigKind.GROUP)})
+    return configs.names(cluster, CALLED[kind])
 
 
 def entries_of(cluster: Connection, kind: Kind, name: str) -> list[Entry]:
     """Every setting of one thing, by name."""
-    if kind in LIBRDKAFKA_KIND:
-        client = cluster.admin()
-        if kind is Kind.topic:
-            admin.describe_topics(client, [name])
-        if kind is Kind.broker:
-            _broker_id(cluster, name)
-        found = admin.configs(client, LIBRDKAFKA_KIND[kind], [name])[name]
-        settings = admin.required(f"settings of {kind.value} {name!r}", found)
-        entries = [
-            Entry(each.name, each.value, _source(admin.source_of(each)), each.is_read_only, each.is_sensitive)
-            for each in settings.values()
-        ]
-    else:
-        broker = _broker_id(cluster, name) if kind is Kind.logger else None
-        entries = [
-            Entry(each.name, each.value, SOURCES.get(each.config_source, "unknown"), each.read_only, each.is_sensitive)
-            for each in describe_config(cluster.wire(), WIRE_KIND[kind], name, broker)
-        ]
-    return sorted(entries, key=lambda entry: entry.name)
+    _require(cluster, kind, name)
+    with refusals.while_doing(f"settings of {kind.value} {name!r}"):
+        found = configs.describe(cluster, CALLED[kind], name)
+    return [Entry(each.name, each.value, SOURCES[each.source], each.read_only, each.sensitive) for each in found]
 
 
-def _source(source: ConfigSource) -> str:
-    return SOURCES.get(source.value, "unknown")
+def _require(cluster: Connection, kind: Kind, name: str) -> None:
+    """What the cluster would answer for with defaults, or not at all, must exist."""
+    if kind is Kind.topic:
+        refusals.described_topics(cluster, [name])
+    if kind in (Kind.broker, Kind.logger):
+        _broker_id(cluster, name)
 
 
 def _broker_id(cluster: Connection, name: str) -> int:
-    known = sorted(admin.metadata(cluster.admin()).brokers)
+    known = sorted(refusals.metadata(cluster).brokers)
     if not name.isdigit() or int(name) not in known:
         raise CommandError(f"there is no broker {name!r}", f"known are {', '.join(map(str, known))}", NOT_FOUND)
     return int(name)
@@ -241,19 +227,9 @@ def unset(
 
 def change(cluster: Connection, kind: Kind, name: str, changes: Changes, dry_run: bool) -> None:
     """Carry out changes, or let the cluster check them only."""
-    if kind in LIBRDKAFKA_KIND:
-        client = cluster.admin()
-        if kind is Kind.topic:
-            admin.describe_topics(client, [name])
-        if kind is Kind.broker:
-            _broker_id(cluster, name)
-        asked = [(AlterConfigOpType[operation.name], key, value) for operation, key, value in changes]
-        refused = admin.alter_configs(client, LIBRDKAFKA_KIND[kind], name, asked, validate_only=dry_run)
-        if refused is not None:
-            raise admin.failure(f"cannot change {kind.value} {name!r}", refused)
-    else:
-        broker = _broker_id(cluster, name) if kind is Kind.logger else None
-        alter_config(cluster.wire(), WIRE_KIND[kind], name, changes, dry_run, broker)
+    _require(cluster, kind, name)
+    with refusals.while_doing(f"cannot change {kind.value} {name!r}"):
+        configs.alter(cluster, CALLED[kind], name, changes, validate_only=dry_run)
     for operation, key, value in changes:
         print(_line(kind, name, operation, key, value, dry_run))
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from moldau.client.cluster import Cluster
-    from moldau.client.settings import Address
+    from moldau.client.settings import Address, ClientSettings
 
 SERVERS: Final = "bootstrap.servers"
 DEFAULT_SERVERS: Final = "localhost:9092"
@@ -163,13 +163,8 @@ class Connection:
         if self._wire is None:
             self.probe()
             from moldau.client.cluster import Cluster
-            from moldau.client.errors import SettingError
-            from moldau.client.settings import ClientSettings
 
-            try:
-                settings = ClientSettings.from_properties(self.properties)
-            except SettingError as error:
-                raise CommandError(str(error), exit_code=WRONG_USAGE) from None
+            settings = self._client_settings()
             if settings.sasl is not None and settings.needs_librdkafka:
                 raise CommandError(
                     f"this needs calls that librdkafka lacks, and our own client knows no {settings.sasl.mechanism}",
@@ -179,13 +174,28 @@ class Connection:
             self._wire = Cluster(settings)
         return self._wire
 
-    def wire_if_possible(self) -> Cluster | None:
-        """The same where it only adds to what a command shows."""
+    @property
+    def needs_librdkafka(self) -> bool:
+        """Whether the login is one that only librdkafka knows."""
+        return self._client_settings().needs_librdkafka
+
+    def _client_settings(self) -> ClientSettings:
+        from moldau.client.errors import SettingError
+        from moldau.client.settings import ClientSettings
+
         try:
-            return self.wire()
+            return ClientSettings.from_properties(self.properties)
+        except SettingError as error:
+            raise CommandError(str(error), exit_code=WRONG_USAGE) from None
+
+    def wire_is_possible(self, otherwise: str) -> bool:
+        """For what only adds to what a command shows; warns where our own client cannot be used."""
+        try:
+            self.wire()
         except CommandError as error:
-            warn(f"features and log folders are left out: {error}")
-            return None
+            warn(f"{otherwise}: {error}")
+            return False
+        return True
 
     def close(self) -> None:
         if self._wire is not None:

@@ -11,14 +11,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli import reading
+from moldau.cli.calls.answers import for_client, place_of
 from moldau.cli.output import FAILED, INTERRUPTED, NOT_FOUND, WRONG_USAGE, CommandError, note, plural
 from moldau.cli.positions import END, START, Position, ranges
 from moldau.cli.record_format import FormatError, Printer, Record, json_line, template
+from moldau.cli.refusals import described_topics
+from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message, TopicPartition
+    from confluent_kafka import Consumer, Message
+    from confluent_kafka import TopicPartition as ClientPartition
 
-    from moldau.cli.admin import Place
     from moldau.cli.connect import Connection
 
 UNASSIGNED_REST_SECONDS: Final = 5.0
@@ -147,10 +150,8 @@ def print_all(arriving: Iterable[list[Message]], tally: Tally) -> None:
         sys.stdout.flush()
 
 
-def chosen_places(cluster: Connection, wanted: Wanted) -> list[Place]:
-    from moldau.cli.admin import Place, describe_topics
-
-    described = describe_topics(cluster.admin(), list(dict.fromkeys(wanted.topics)))
+def chosen_places(cluster: Connection, wanted: Wanted) -> list[TopicPartition]:
+    described = described_topics(cluster, list(dict.fromkeys(wanted.topics)))
     places = []
     for name, topic in described.items():
         there = sorted(partition.id for partition in topic.partitions)
@@ -158,7 +159,9 @@ def chosen_places(cluster: Connection, wanted: Wanted) -> list[Place]:
         if missing:
             hint = f"it has {len(there)}, numbered from 0"
             raise CommandError(f"topic {name!r} has no partition {missing[0]}", hint, NOT_FOUND)
-        places += [Place(name, number) for number in there if not wanted.partitions or number in wanted.partitions]
+        places += [
+            TopicPartition(name, number) for number in there if not wanted.partitions or number in wanted.partitions
+        ]
     return places
 
 
@@ -196,16 +199,16 @@ class Share:
     """When it began or changed last."""
     clock: Callable[[], float] = time.monotonic
     given: bool = False
-    places: set[Place] = field(default_factory=set)
-    ended: set[Place] = field(default_factory=set)
+    places: set[TopicPartition] = field(default_factory=set)
+    ended: set[TopicPartition] = field(default_factory=set)
 
-    def gained(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+    def gained(self, consumer: Consumer, partitions: Sequence[ClientPartition]) -> None:
         self._change(True, self.places | _places(partitions))
 
-    def lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+    def lost(self, consumer: Consumer, partitions: Sequence[ClientPartition]) -> None:
         self._change(False, self.places - _places(partitions))
 
-    def _change(self, given: bool, places: set[Place]) -> None:
+    def _change(self, given: bool, places: set[TopicPartition]) -> None:
         self.given, self.places, self.since = given, places, self.clock()
         self.ended &= places
 
@@ -219,15 +222,11 @@ class Share:
         return self.given and self.ended >= self.places
 
 
-def _places(partitions: Sequence[TopicPartition]) -> set[Place]:
-    from moldau.cli.admin import Place
-
-    return {Place(each.topic, each.partition) for each in partitions}
+def _places(partitions: Sequence[ClientPartition]) -> set[TopicPartition]:
+    return {place_of(each) for each in partitions}
 
 
 def read_as_member(consumer: Consumer, share: Share, follow: bool, tally: Tally) -> None:
-    from confluent_kafka import TopicPartition
-
     told = False
     while not tally.enough():
         for message in consumer.consume(tally.wants(), reading.LOOK_SECONDS):
@@ -236,7 +235,7 @@ def read_as_member(consumer: Consumer, share: Share, follow: bool, tally: Tally)
                 if reading.is_end(message) and place in share.places:
                     share.ended.add(place)
                     # Behind the markers of transactions too: nothing is left to read, so no lag is left.
-                    consumer.store_offsets(offsets=[TopicPartition(*place, reading.number(message.offset()))])
+                    consumer.store_offsets(offsets=[for_client(place, reading.number(message.offset()))])
                 continue
             share.ended.discard(place)
             tally.take(message)

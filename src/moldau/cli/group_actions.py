@@ -6,14 +6,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
-from confluent_kafka.admin import OffsetSpec
-
-from moldau.cli import admin, admin_groups, group_plan, hidden, times
-from moldau.cli.admin import Place
-from moldau.cli.admin_groups import Committed
+from moldau.cli import group_plan, hidden, refusals, times
+from moldau.cli.calls import groups, offsets
+from moldau.cli.calls.answers import place_of, refuse
+from moldau.cli.calls.groups import Committed
+from moldau.cli.calls.offsets import At
 from moldau.cli.connect import Connection
 from moldau.cli.group_plan import Step
 from moldau.cli.output import (
@@ -29,8 +28,10 @@ from moldau.cli.output import (
     note,
     show,
 )
+from moldau.types.ids import TopicPartition
 
-IDLE = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
+IDLE: Final = ("Empty", "Dead")
+TYPES: Final = ("classic", "consumer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +67,16 @@ class Target:
 def list_groups(
     cluster: Connection, states: Sequence[str], kinds: Sequence[str], show_all: bool, output: Format
 ) -> None:
-    by_name = {name.lower(): state for state, name in admin_groups.STATES.items()}
+    by_name = groups.states_by_name()
     wanted_states = [_chosen(text, by_name, "state") for text in states]
-    types = {"classic": ConsumerGroupType.CLASSIC, "consumer": ConsumerGroupType.CONSUMER}
-    wanted_types = [_chosen(text, types, "type") for text in kinds]
-    client = cluster.admin()
-    found = admin_groups.list_groups(client, wanted_states, wanted_types)
+    wanted_types = [_chosen(text, dict(zip(TYPES, TYPES, strict=True)), "type") for text in kinds]
+    with refusals.while_doing("cannot list the groups"):
+        found = groups.list_groups(cluster, wanted_states, wanted_types)
     rows: list[dict[str, Any]] = [
         {
             "group": group.group_id,
-            "state": admin_groups.state_name(group.state),
-            "type": admin_groups.type_name(getattr(group, "type", None)),
+            "state": groups.state_name(group.state),
+            "type": groups.type_name(group.type).lower(),
             "simple": bool(group.is_simple_consumer_group),
         }
         for group in found
@@ -116,29 +116,29 @@ def describe(cluster: Connection, names: Sequence[str], members: bool, output: F
 
 
 def _described(cluster: Connection, names: Sequence[str]) -> list[dict[str, Any]]:
-    client = cluster.admin()
-    groups = admin_groups.require_groups(client, names) if names else {}
-    commits = {name: admin_groups.committed(client, name) for name in names}
-    owners = {name: _owners(group) for name, group in groups.items()}
+    found = refusals.existing_groups(cluster, names)
+    commits = {name: _committed(cluster, name) for name in names}
+    owners = {name: _owners(group) for name, group in found.items()}
     places = {place for name in names for place in (*commits[name], *owners[name])}
-    ends = admin.offsets(client, {place: OffsetSpec.latest() for place in sorted(places)})
-    return [_document(groups[name], commits[name], owners[name], ends) for name in names]
+    ends = offsets.listed(cluster, sorted(places), At.END)
+    return [_document(found[name], commits[name], owners[name], ends) for name in names]
 
 
-def _owners(group: Any) -> dict[Place, Any]:
-    return {
-        Place(each.topic, each.partition): member
-        for member in group.members
-        for each in member.assignment.topic_partitions
-    }
+def _committed(cluster: Connection, group: str) -> dict[TopicPartition, Committed]:
+    with refusals.while_doing(f"cannot read the offsets of group {group!r}"):
+        return groups.committed(cluster, group)
+
+
+def _owners(group: Any) -> dict[TopicPartition, Any]:
+    return {place_of(each): member for member in group.members for each in member.assignment.topic_partitions}
 
 
 def _summary(group: Any) -> dict[str, Any]:
     node = group.coordinator
     return {
         "group": group.group_id,
-        "state": admin_groups.state_name(group.state),
-        "type": admin_groups.type_name(getattr(group, "type", None)),
+        "state": groups.state_name(group.state),
+        "type": groups.type_name(group.type).lower(),
         "assignor": group.partition_assignor or None,
         "simple": bool(group.is_simple_consumer_group),
         "coordinator": {"id": node.id, "host": node.host, "port": node.port} if node is not None else None,
@@ -146,15 +146,18 @@ def _summary(group: Any) -> dict[str, Any]:
 
 
 def _document(
-    group: Any, commits: Mapping[Place, Committed], owners: Mapping[Place, Any], ends: Mapping[Place, Any]
+    group: Any,
+    commits: Mapping[TopicPartition, Committed],
+    owners: Mapping[TopicPartition, Any],
+    ends: Mapping[TopicPartition, Any],
 ) -> dict[str, Any]:
-    offsets: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for place in sorted({*commits, *owners}):
         commit, owner, end = commits.get(place), owners.get(place), ends[place]
-        end_offset = None if isinstance(end, KafkaError) else end.offset
+        end_offset = end if isinstance(end, int) else None
         offset = commit.offset if commit else None
         lag = max(0, end_offset - offset) if end_offset is not None and offset is not None else None
-        offsets.append(
+        rows.append(
             {
                 "topic": place.topic,
                 "partition": place.partition,
@@ -177,14 +180,14 @@ def _document(
         }
         for member in group.members
     ]
-    total = sum(row["lag"] for row in offsets if row["lag"] is not None)
-    return _summary(group) | {"total_lag": total, "members": members, "offsets": offsets}
+    total = sum(row["lag"] for row in rows if row["lag"] is not None)
+    return _summary(group) | {"total_lag": total, "members": members, "offsets": rows}
 
 
 def _description_tables(group: dict[str, Any], with_members: bool) -> list[Table]:
     head = (group["group"], group["state"], group["type"], len(group["members"]), group["total_lag"])
     title = "{}: {}, {}, {} members, lag {}".format(*head)
-    offsets = Table(
+    positions = Table(
         [
             Column("topic"),
             Column("partition", right=True),
@@ -199,19 +202,19 @@ def _description_tables(group: dict[str, Any], with_members: bool) -> list[Table
     )
     for row in group["offsets"]:
         keys = ("topic", "partition", "offset", "end_offset", "lag", "client_id", "host", "member")
-        offsets.add(*(row[key] for key in keys))
+        positions.add(*(row[key] for key in keys))
     if not with_members:
-        return [offsets]
+        return [positions]
     members = Table([Column("member"), Column("instance"), Column("client"), Column("host"), Column("reads")])
     for member in group["members"]:
         reads = [f"{topic}-{partition}" for topic, partition in member["partitions"]]
         members.add(member["member"], member["instance"], member["client_id"], member["host"], reads)
-    return [offsets, members]
+    return [positions, members]
 
 
 def state(cluster: Connection, names: Sequence[str], output: Format) -> None:
-    groups = admin_groups.require_groups(cluster.admin(), list(dict.fromkeys(names)))
-    rows = [_summary(group) | {"members": len(group.members)} for group in groups.values()]
+    found = refusals.existing_groups(cluster, list(dict.fromkeys(names)))
+    rows = [_summary(group) | {"members": len(group.members)} for group in found.values()]
 
     def tables() -> list[Table]:
         headings = (Column("group"), Column("state"), Column("type"), Column("assignor"), Column("members", right=True))
@@ -240,14 +243,12 @@ def reset(
     if execute and dry_run:
         raise CommandError("--execute and --dry-run exclude each other", "give one of them", WRONG_USAGE)
     how = target.chosen()
-    client = cluster.admin()
     from_file = group_plan.read_offsets(target.from_file, name) if target.from_file else {}
-    group = admin_groups.describe_groups(client, [name])[name]
-    if execute and group.state not in IDLE:
+    state = groups.state_name(refusals.described_groups(cluster, [name])[name].state)
+    if execute and state not in IDLE:
         hint = "stop its members first; `moldau group describe` lists them"
-        raise CommandError(f"group {name!r} is {admin_groups.state_name(group.state)}", hint, FAILED)
-    commits = admin_groups.committed(client, name)
-    current = {place: commit.offset for place, commit in commits.items()}
+        raise CommandError(f"group {name!r} is {state}", hint, FAILED)
+    current = {place: commit.offset for place, commit in _committed(cluster, name).items()}
     source = from_file or (_commits_of(cluster, target.to_group) if target.to_group else {})
     places = _places(cluster, name, group_plan.parse_topics(topics), source or current)
     if source:
@@ -258,15 +259,14 @@ def reset(
     _show_plan(name, steps, execute, output)
 
 
-def _commits_of(cluster: Connection, group: str) -> dict[Place, int]:
-    client = cluster.admin()
-    admin_groups.require_groups(client, [group])
-    return {place: commit.offset for place, commit in admin_groups.committed(client, group).items()}
+def _commits_of(cluster: Connection, group: str) -> dict[TopicPartition, int]:
+    refusals.existing_groups(cluster, [group])
+    return {place: commit.offset for place, commit in _committed(cluster, group).items()}
 
 
 def _places(
-    cluster: Connection, group: str, topics: Mapping[str, list[int] | None], known: Mapping[Place, int]
-) -> list[Place]:
+    cluster: Connection, group: str, topics: Mapping[str, list[int] | None], known: Mapping[TopicPartition, int]
+) -> list[TopicPartition]:
     """The named partitions, or all that the group (or the file) has offsets for."""
     if not topics:
         if not known:
@@ -276,14 +276,14 @@ def _places(
         wanted = set(known)
     else:
         wanted = set()
-    described = admin.describe_topics(cluster.admin(), list(topics))
+    described = refusals.described_topics(cluster, list(topics))
     found = []
     for topic, numbers in topics.items():
         existing = {part.id for part in described[topic].partitions}
         chosen = {place.partition for place in wanted if place.topic == topic} or set(numbers or existing)
         if missing := chosen - existing:
             raise CommandError(f"topic {topic!r} has no partition {min(missing)}", exit_code=NOT_FOUND)
-        found += [Place(topic, number) for number in sorted(chosen)]
+        found += [TopicPartition(topic, number) for number in sorted(chosen)]
     return found
 
 
@@ -291,10 +291,10 @@ def _wanted(
     cluster: Connection,
     how: str,
     target: Target,
-    places: Sequence[Place],
-    current: Mapping[Place, int],
-    source: Mapping[Place, int],
-) -> dict[Place, int | None]:
+    places: Sequence[TopicPartition],
+    current: Mapping[TopicPartition, int],
+    source: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int | None]:
     """Offsets to go to; None is the end of the partition, -1 before its first record."""
     if source:
         return {place: source[place] for place in places}
@@ -319,16 +319,19 @@ def _instant(target: Target) -> int:
     return times.instant_ms(target.to_datetime or "", now_ms)
 
 
-def _at(cluster: Connection, places: Sequence[Place], instant: int) -> dict[Place, int | None]:
-    found = admin.offsets(cluster.admin(), {place: OffsetSpec.for_timestamp(instant) for place in places})
-    offsets = {place: admin.required(f"offset of {place}", answer).offset for place, answer in found.items()}
-    return {place: None if offset < 0 else offset for place, offset in offsets.items()}
+def _at(cluster: Connection, places: Sequence[TopicPartition], instant: int) -> dict[TopicPartition, int | None]:
+    answers = offsets.listed(cluster, places, instant)
+    found = {place: refusals.required(f"offset of {place}", answer) for place, answer in answers.items()}
+    return {place: None if offset < 0 else offset for place, offset in found.items()}
 
 
 def _steps(
-    cluster: Connection, places: Sequence[Place], current: Mapping[Place, int], wanted: Mapping[Place, int | None]
+    cluster: Connection,
+    places: Sequence[TopicPartition],
+    current: Mapping[TopicPartition, int],
+    wanted: Mapping[TopicPartition, int | None],
 ) -> list[Step]:
-    ranges = admin.log_ranges(cluster.admin(), places)
+    ranges = offsets.log_ranges(cluster, places)
     found = []
     for place in places:
         first, end = ranges[place]
@@ -341,10 +344,8 @@ def _steps(
 
 
 def _carry_out(cluster: Connection, name: str, steps: Sequence[Step]) -> None:
-    answers = admin_groups.commit(cluster.admin(), name, {step.place: step.offset for step in steps})
-    for place, refused in answers.items():
-        if refused is not None:
-            raise admin.failure(f"cannot move group {name!r} for {place}", refused)
+    with refusals.while_doing(f"cannot move group {name!r}"):
+        groups.commit(cluster, name, {step.place: step.offset for step in steps})
 
 
 def _show_plan(name: str, steps: Sequence[Step], executed: bool, output: Format) -> None:
@@ -380,9 +381,8 @@ def _show_plan(name: str, steps: Sequence[Step], executed: bool, output: Format)
 
 
 def delete(cluster: Connection, names: Sequence[str], topics: Sequence[str], dry_run: bool, yes: bool) -> None:
-    client = cluster.admin()
     wanted = list(dict.fromkeys(names))
-    admin_groups.require_groups(client, wanted)
+    refusals.existing_groups(cluster, wanted)
     if topics:
         _delete_offsets(cluster, wanted, group_plan.parse_topics(topics), dry_run, yes)
         return
@@ -391,32 +391,36 @@ def delete(cluster: Connection, names: Sequence[str], topics: Sequence[str], dry
             print(f"would delete group {name}")
         return
     confirm(f"Delete {', '.join(wanted)} and the offsets committed by it?", yes)
-    answers = admin_groups.delete_groups(client, wanted)
+    answers = groups.delete(cluster, wanted)
     for name, refused in answers.items():
         if refused is None:
             print(f"deleted group {name}")
     for name, refused in answers.items():
         if refused is not None:
-            raise admin.failure(f"cannot delete group {name!r}", refused)
+            raise refusals.failure(f"cannot delete group {name!r}", refused)
 
 
 def _delete_offsets(
-    cluster: Connection, groups: Sequence[str], topics: Mapping[str, list[int] | None], dry_run: bool, yes: bool
+    cluster: Connection, names: Sequence[str], topics: Mapping[str, list[int] | None], dry_run: bool, yes: bool
 ) -> None:
-    from moldau.cli import admin_wire
-
-    chosen: dict[str, list[Place]] = {}
-    for group in groups:
-        commits = admin_groups.committed(cluster.admin(), group)
+    chosen: dict[str, list[TopicPartition]] = {}
+    for group in names:
+        commits = _committed(cluster, group)
         for topic, numbers in topics.items():
             found = [p for p in commits if p.topic == topic and (numbers is None or p.partition in numbers)]
             if not found:
                 raise CommandError(f"group {group!r} has no offsets for topic {topic!r}", exit_code=NOT_FOUND)
             chosen.setdefault(group, []).extend(found)
     if not dry_run:
-        confirm(f"Delete the offsets of {', '.join(groups)} for {', '.join(topics)}?", yes)
+        confirm(f"Delete the offsets of {', '.join(names)} for {', '.join(topics)}?", yes)
     for group, places in chosen.items():
         if not dry_run:
-            admin_wire.delete_group_offsets(cluster.wire(), group, places)
+            _delete_offsets_of(cluster, group, places)
         verb = "would delete" if dry_run else "deleted"
         print(f"{verb} the offsets of group {group} for {', '.join(map(str, places))}")
+
+
+def _delete_offsets_of(cluster: Connection, group: str, places: Sequence[TopicPartition]) -> None:
+    with refusals.while_doing(f"cannot delete offsets of group {group!r}"):
+        for place, error in groups.delete_offsets(cluster, group, places).items():
+            refuse(error, f"{place}: {error.name}")

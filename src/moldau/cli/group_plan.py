@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from moldau.cli import documents
-from moldau.cli.admin import Place
 from moldau.cli.output import WRONG_USAGE, CommandError
+from moldau.types.ids import TopicPartition
 
 GROUP_KEYS: Final = (
     "group",
@@ -30,13 +30,14 @@ GROUP_KEYS: Final = (
     "executed",
 )
 CSV_COLUMNS: Final = 3
+Offsets = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One partition's move."""
 
-    place: Place
+    place: TopicPartition
     current: int | None
     wanted: int
     offset: int
@@ -49,11 +50,13 @@ class Step:
         return self.offset != self.wanted
 
 
-def step(place: Place, current: int | None, wanted: int, first: int, end: int) -> Step:
+def step(place: TopicPartition, current: int | None, wanted: int, first: int, end: int) -> Step:
     return Step(place, current, wanted, min(max(wanted, first), end), first, end)
 
 
-def shifted(places: Sequence[Place], current: Mapping[Place, int], by: int) -> dict[Place, int]:
+def shifted(
+    places: Sequence[TopicPartition], current: Mapping[TopicPartition, int], by: int
+) -> dict[TopicPartition, int]:
     missing = [place for place in places if place not in current]
     if missing:
         raise CommandError(
@@ -73,7 +76,7 @@ def parse_topics(texts: Sequence[str]) -> dict[str, list[int] | None]:
     return found
 
 
-def read_offsets(path: Path, group: str) -> dict[Place, int]:
+def read_offsets(path: Path, group: str) -> dict[TopicPartition, int]:
     """Offsets from `group describe -o json`, `group reset -o json`, or the CSV of Kafka's `--export`."""
     text = documents.read_text(path)
     # A topic's name begins with neither bracket.
@@ -82,7 +85,7 @@ def read_offsets(path: Path, group: str) -> dict[Place, int]:
     return _from_csv(text, str(path), group)
 
 
-def _from_json(text: str, origin: str, group: str) -> dict[Place, int]:
+def _from_json(text: str, origin: str, group: str) -> dict[TopicPartition, int]:
     items = documents.parse_objects(text, origin, "group describe", GROUP_KEYS)
     named = [item for item in items if item.get("group") == group] or items
     if len(named) > 1:
@@ -95,12 +98,14 @@ def _from_json(text: str, origin: str, group: str) -> dict[Place, int]:
             raise CommandError(f"{where} is no object: {json.dumps(entry)}", exit_code=WRONG_USAGE)
         if entry.get("offset") is None:
             continue
-        place = Place(documents.field(entry, "topic", str, where), documents.field(entry, "partition", int, where))
+        place = TopicPartition(
+            documents.field(entry, "topic", str, where), documents.field(entry, "partition", int, where)
+        )
         found[place] = documents.field(entry, "offset", int, where)
     return _some(found, origin)
 
 
-def _from_csv(text: str, origin: str, group: str) -> dict[Place, int]:
+def _from_csv(text: str, origin: str, group: str) -> dict[TopicPartition, int]:
     """Rows of `topic,partition,offset`, or with the group before them, as Kafka writes them for several groups."""
     found = {}
     for number, row in enumerate(csv.reader(io.StringIO(text)), start=1):
@@ -113,11 +118,11 @@ def _from_csv(text: str, origin: str, group: str) -> dict[Place, int]:
             cells = cells[1:]
         if len(cells) != CSV_COLUMNS or not cells[1].isdigit() or not cells[2].isdigit():
             raise CommandError(f"{origin}, line {number}: expected topic,partition,offset", exit_code=WRONG_USAGE)
-        found[Place(cells[0], int(cells[1]))] = int(cells[2])
+        found[TopicPartition(cells[0], int(cells[1]))] = int(cells[2])
     return _some(found, origin)
 
 
-def _some(found: dict[Place, int], origin: str) -> dict[Place, int]:
+def _some(found: dict[TopicPartition, int], origin: str) -> dict[TopicPartition, int]:
     if not found:
         raise CommandError(f"{origin} holds no offsets for this group", exit_code=WRONG_USAGE)
     return found

@@ -21,10 +21,11 @@ from moldau.cli.output import (
     show,
 )
 from moldau.cli.record_format import Printer, Record, json_line
+from moldau.cli.segment_files import whole_batches
 from moldau.cli.times import instant_text
 from moldau.kernels import BatchCheck, BatchStatus, check_batch
 from moldau.storage.index import OFFSET_ENTRY
-from moldau.wire.batch import HEADER_SIZE, BatchHeader, CorruptBatchError, parse_header
+from moldau.wire.batch import BatchHeader, CorruptBatchError
 from moldau.wire.compression import Codec, DecompressionError
 from moldau.wire.records import Batch, iter_records
 
@@ -64,20 +65,15 @@ def segments(paths: Sequence[Path]) -> list[Path]:
 
 def walk(path: Path) -> Iterator[Found]:
     """Every batch up to the first that cannot be read on from."""
-    position, size = 0, path.stat().st_size
-    with path.open("rb") as file:
-        while position < size:
-            head = file.read(HEADER_SIZE)
-            header = parse_header(head) if len(head) == HEADER_SIZE else None
-            if header is None or header.size < HEADER_SIZE or position + header.size > size:
-                yield Found(position, None, None, f"{size - position} bytes at the end are no whole batch")
-                return
-            data = head + file.read(header.size - HEADER_SIZE)
-            yield Found(position, header, Batch(header, memoryview(data)), problem_of(data))
-            position += header.size
+    end, size = 0, path.stat().st_size
+    for position, batch in whole_batches(path):
+        yield Found(position, batch.header, batch, problem_of(batch.data))
+        end = position + batch.header.size
+    if end < size:
+        yield Found(end, None, None, f"{size - end} bytes at the end are no whole batch")
 
 
-def problem_of(data: bytes) -> str:
+def problem_of(data: bytes | memoryview) -> str:
     status = BatchStatus(BatchCheck(*check_batch(data, 0, len(data))).status)
     return "" if status in SOUND else status.name.lower().replace("_", " ")
 

@@ -17,6 +17,7 @@ from moldau.cli.measuring import (
     stand_at_end,
 )
 from moldau.cli.output import DONE, FAILED, WRONG_USAGE, Column, CommandError, Format, Table, progress, show
+from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.cli.connect import Connection
@@ -44,9 +45,9 @@ def produce(
     rate: float | None,
     output: Format,
 ) -> int:
-    from moldau.cli.admin import partitions_of
+    from moldau.cli.refusals import partitions_of
 
-    partitions_of(cluster.admin(), topic)
+    partitions_of(cluster, topic)
     producer = cluster.producer(**settings, **{"queue.buffering.max.kbytes": 256 * 1024})
     with progress(f"writing to {topic}", records) as advance:
         measured = produce_load(producer, topic, lines, records, rate, advance)
@@ -55,20 +56,22 @@ def produce(
 
 
 def consume(cluster: Connection, topic: str, records: int | None, output: Format) -> int:
-    from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+    from confluent_kafka import OFFSET_BEGINNING
 
-    from moldau.cli.admin import Place, log_ranges, partitions_of
+    from moldau.cli.calls.answers import for_client
+    from moldau.cli.calls.offsets import log_ranges
+    from moldau.cli.refusals import partitions_of
 
-    partitions = partitions_of(cluster.admin(), topic)
-    spans = log_ranges(cluster.admin(), [Place(topic, number) for number in partitions]).values()
+    places = [TopicPartition(topic, number) for number in partitions_of(cluster, topic)]
+    spans = log_ranges(cluster, places).values()
     total = sum((last or 0) - (first or 0) for first, last in spans)
     consumer = cluster.consumer(
         **{"group.id": "moldau-perf", "enable.auto.commit": False, "enable.partition.eof": True}
     )
-    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+    consumer.assign([for_client(place, OFFSET_BEGINNING) for place in places])
     try:
         with progress(f"reading {topic}", records or total) as advance:
-            measured = consume_load(consumer, records, len(partitions), advance)
+            measured = consume_load(consumer, records, len(places), advance)
     finally:
         consumer.close()
     report(measured, output, latencies=False)
@@ -76,9 +79,9 @@ def consume(cluster: Connection, topic: str, records: int | None, output: Format
 
 
 def end_to_end(cluster: Connection, topic: str, records: int, size: int, acks: str, output: Format) -> int:
-    from moldau.cli.admin import partitions_of
+    from moldau.cli.refusals import partitions_of
 
-    partitions = partitions_of(cluster.admin(), topic)
+    partitions = partitions_of(cluster, topic)
     producer = cluster.producer(**{"acks": acks, "linger.ms": 0})
     consumer = cluster.consumer(
         **{"group.id": "moldau-perf", "enable.auto.commit": False, "fetch.min.bytes": 1, "fetch.wait.max.ms": 500}

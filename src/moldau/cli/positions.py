@@ -12,17 +12,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from moldau.cli.calls import offsets
 from moldau.cli.output import WRONG_USAGE, CommandError
 from moldau.cli.reading import READ_COMMITTED, Range, last_records
+from moldau.cli.refusals import required
 from moldau.cli.times import instant_ms
 
 if TYPE_CHECKING:
-    from moldau.cli.admin import Place
     from moldau.cli.connect import Connection
+    from moldau.types.ids import TopicPartition
 
 START: Final = "start"
 END: Final = "end"
-NOTHING_THAT_LATE: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +47,23 @@ class Position:
 
 
 def ranges(
-    cluster: Connection, places: Iterable[Place], begin: Position, end: Position, isolation: str
-) -> dict[Place, Range]:
+    cluster: Connection, places: Iterable[TopicPartition], begin: Position, end: Position, isolation: str
+) -> dict[TopicPartition, Range]:
     """Turns positions into offsets that exist: never before the log's start, never behind its end."""
-    from confluent_kafka.admin import OffsetSpec
-
-    from moldau.cli.admin import offsets, required
-
     wanted = list(places)
-    admin = cluster.admin()
-    lows = offsets(admin, {place: OffsetSpec.earliest() for place in wanted})
-    highs = offsets(admin, {place: OffsetSpec.latest() for place in wanted}, isolation == READ_COMMITTED)
-    low = {place: int(required(f"start of {place}", lows[place]).offset) for place in wanted}
-    high = {place: int(required(f"end of {place}", highs[place]).offset) for place in wanted}
-    logs = {place: Range(low[place], high[place]) for place in wanted}
+    low = offsets.listed(cluster, wanted, offsets.At.START)
+    high = offsets.listed(cluster, wanted, offsets.At.END, isolation == READ_COMMITTED)
+    logs = {
+        place: Range(required(f"start of {place}", low[place]), required(f"end of {place}", high[place]))
+        for place in wanted
+    }
     first, last = (_resolve(cluster, logs, position, isolation) for position in (begin, end))
     return {place: Range(first[place], max(first[place], last[place])) for place in wanted}
 
 
-def _resolve(cluster: Connection, logs: Mapping[Place, Range], position: Position, isolation: str) -> dict[Place, int]:
+def _resolve(
+    cluster: Connection, logs: Mapping[TopicPartition, Range], position: Position, isolation: str
+) -> dict[TopicPartition, int]:
     match position.kind:
         case "start":
             return {place: log.first for place, log in logs.items()}
@@ -79,11 +78,9 @@ def _resolve(cluster: Connection, logs: Mapping[Place, Range], position: Positio
     return {place: min(max(found[place], log.first), log.last) for place, log in logs.items()}
 
 
-def _at_time(cluster: Connection, logs: Mapping[Place, Range], time_ms: int) -> dict[Place, int]:
-    from confluent_kafka.admin import OffsetSpec
-
-    from moldau.cli.admin import offsets, required
-
-    answers = offsets(cluster.admin(), {place: OffsetSpec.for_timestamp(time_ms) for place in logs})
-    found = {place: int(required(f"offset by time of {place}", answers[place]).offset) for place in logs}
-    return {place: logs[place].last if offset == NOTHING_THAT_LATE else offset for place, offset in found.items()}
+def _at_time(cluster: Connection, logs: Mapping[TopicPartition, Range], time_ms: int) -> dict[TopicPartition, int]:
+    answers = offsets.listed(cluster, logs, time_ms)
+    found = {place: required(f"offset by time of {place}", answers[place]) for place in logs}
+    return {
+        place: logs[place].last if offset == offsets.NOTHING_THAT_LATE else offset for place, offset in found.items()
+    }

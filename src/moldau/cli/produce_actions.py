@@ -144,16 +144,16 @@ def halfway(stopped: CommandError, deliveries: Deliveries) -> CommandError:
 
 def check_topic(cluster: Connection, topic: str, partition: int | None) -> None:
     """A topic that does not exist is made by the broker, if it does that; otherwise it is told now, not per record."""
-    from moldau.cli.admin import metadata, unknown_topic
+    from moldau.cli.refusals import metadata, unknown_topic
 
     admin = cluster.admin()
-    found = metadata(admin).topics.get(topic)
+    found = metadata(cluster).topics.get(topic)
     if found is None:
         answer = admin.list_topics(topic, timeout=cluster.reach_seconds).topics[topic]
         if answer.error is not None and answer.error.name() not in ("LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART"):
             raise CommandError(f"topic {topic!r}: {answer.error.str()}", exit_code=WRONG_USAGE)
         if answer.error is not None and answer.error.name() == "UNKNOWN_TOPIC_OR_PART":
-            raise unknown_topic(admin, topic)
+            raise unknown_topic(cluster, topic)
     elif partition is not None and partition not in found.partitions:
         hint = f"it has {len(found.partitions)}, numbered from 0"
         raise CommandError(f"topic {topic!r} has no partition {partition}", hint, WRONG_USAGE)

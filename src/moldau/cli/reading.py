@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.cli.calls.answers import for_client
 from moldau.cli.output import warn
+from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
-    from moldau.cli.admin import Place
     from moldau.cli.connect import Connection
 
 BATCH: Final = 500
@@ -49,12 +50,12 @@ def reader(cluster: Connection, isolation: str) -> Consumer:
     )
 
 
-def in_ranges(consumer: Consumer, wanted: Mapping[Place, Range], follow: bool = False) -> Iterator[list[Message]]:
+def in_ranges(
+    consumer: Consumer, wanted: Mapping[TopicPartition, Range], follow: bool = False
+) -> Iterator[list[Message]]:
     """The records of these ranges, as many at a time as arrived together, maybe none; with `follow` they never end."""
-    from confluent_kafka import TopicPartition
-
     left = {place: span for place, span in wanted.items() if follow or span.first < span.last}
-    consumer.assign([TopicPartition(place.topic, place.partition, span.first) for place, span in left.items()])
+    consumer.assign([for_client(place, span.first) for place, span in left.items()])
     while left:
         taken = []
         for message in consumer.consume(BATCH, LOOK_SECONDS):
@@ -67,14 +68,12 @@ def in_ranges(consumer: Consumer, wanted: Mapping[Place, Range], follow: bool = 
             # The news of an end too: where a transaction's marker stands last, no record carries the last offset.
             if not follow and offset + (not ended) >= left[place].last:
                 del left[place]
-                consumer.incremental_unassign([TopicPartition(place.topic, place.partition)])
+                consumer.incremental_unassign([for_client(place)])
         yield taken
 
 
-def place_of(message: Message) -> Place:
-    from moldau.cli.admin import Place
-
-    return Place(str(message.topic()), number(message.partition()))
+def place_of(message: Message) -> TopicPartition:
+    return TopicPartition(str(message.topic()), number(message.partition()))
 
 
 def number(value: int | None) -> int:
@@ -101,8 +100,8 @@ def is_end(message: Message) -> bool:
 
 
 def count_records(
-    cluster: Connection, logs: Mapping[Place, Range], advance: Callable[[int], None] = lambda done: None
-) -> dict[Place, int]:
+    cluster: Connection, logs: Mapping[TopicPartition, Range], advance: Callable[[int], None] = lambda done: None
+) -> dict[TopicPartition, int]:
     """How many records of decided transactions there are: everything is read."""
     found = dict.fromkeys(logs, 0)
     consumer = reader(cluster, READ_COMMITTED)
@@ -116,11 +115,13 @@ def count_records(
     return found
 
 
-def last_records(cluster: Connection, logs: Mapping[Place, Range], count: int, isolation: str) -> dict[Place, int]:
+def last_records(
+    cluster: Connection, logs: Mapping[TopicPartition, Range], count: int, isolation: str
+) -> dict[TopicPartition, int]:
     """Where the last `count` records of each log begin."""
     if count == 0:
         return {place: log.last for place, log in logs.items()}
-    found: dict[Place, int] = {}
+    found: dict[TopicPartition, int] = {}
     step = max(count, LEAST_STEP_BACK)
     consumer = reader(cluster, isolation)
     try:
@@ -137,9 +138,9 @@ def last_records(cluster: Connection, logs: Mapping[Place, Range], count: int, i
     return found
 
 
-def _offsets(consumer: Consumer, spans: Mapping[Place, Range], count: int) -> dict[Place, deque[int]]:
+def _offsets(consumer: Consumer, spans: Mapping[TopicPartition, Range], count: int) -> dict[TopicPartition, deque[int]]:
     """The offsets of the last `count` records in each range."""
-    found: dict[Place, deque[int]] = {place: deque(maxlen=count) for place in spans}
+    found: dict[TopicPartition, deque[int]] = {place: deque(maxlen=count) for place in spans}
     for messages in in_ranges(consumer, spans):
         for message in messages:
             found[place_of(message)].append(number(message.offset()))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigSource, NewTopic, OffsetSpec
 
-from moldau.cli import admin, documents, hidden, times
-from moldau.cli.admin import Place
+from moldau.cli import documents, hidden, refusals, times
+from moldau.cli.calls import configs, offsets, topics
+from moldau.cli.calls.configs import Change, ConfigKind, Setting, Source
+from moldau.cli.calls.topics import BROKERS_CHOICE, NewTopic
 from moldau.cli.connect import Connection, pairs
 from moldau.cli.output import (
     FAILED,
@@ -31,54 +31,30 @@ from moldau.cli.output import (
 )
 from moldau.cli.positions import END, START, Position, ranges
 from moldau.cli.reading import READ_COMMITTED, count_records
+from moldau.types.ids import TopicPartition
 
-BROKERS_CHOICE: Final = -1
 FILE_KEYS: Final = ("name", "partitions", "replication_factor", "config", "id", "internal", "records", "layout")
 MANY: Final = 20
 """From here on a bar shows how far deletion is."""
 
 
-@dataclass(frozen=True, slots=True)
-class WantedTopic:
-    name: str
-    partitions: int = BROKERS_CHOICE
-    replication_factor: int = BROKERS_CHOICE
-    config: dict[str, str] = field(default_factory=dict)
-
-    def as_request(self) -> NewTopic:
-        return NewTopic(
-            self.name,
-            num_partitions=self.partitions,
-            replication_factor=self.replication_factor,
-            config=dict(self.config),
-        )
-
-    def as_document(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "partitions": self.partitions,
-            "replication_factor": self.replication_factor,
-            "config": self.config,
-        }
-
-
 def named_topics(
     names: Sequence[str], partitions: int | None, replication_factor: int | None, settings: Sequence[str]
-) -> list[WantedTopic]:
+) -> list[NewTopic]:
     if not names:
         raise CommandError("no topic was named", "give names, or --from-file", WRONG_USAGE)
     config = pairs(settings, "--set")
     return [
-        WantedTopic(name, partitions or BROKERS_CHOICE, replication_factor or BROKERS_CHOICE, config) for name in names
+        NewTopic(name, partitions or BROKERS_CHOICE, replication_factor or BROKERS_CHOICE, config) for name in names
     ]
 
 
-def read_topics(path: Path, names: Sequence[str]) -> list[WantedTopic]:
+def read_topics(path: Path, names: Sequence[str]) -> list[NewTopic]:
     """The topics of a file, or those of them that were named."""
     found = []
     for number, item in enumerate(documents.read_objects(path, "topic describe", FILE_KEYS)):
         origin = f"{path}: item {number}"
-        wanted = WantedTopic(
+        wanted = NewTopic(
             documents.field(item, "name", str, origin),
             documents.field(item, "partitions", int, origin, BROKERS_CHOICE),
             documents.field(item, "replication_factor", int, origin, BROKERS_CHOICE),
@@ -93,30 +69,34 @@ def read_topics(path: Path, names: Sequence[str]) -> list[WantedTopic]:
     return [wanted for wanted in found if not names or wanted.name in names]
 
 
-def create(
-    cluster: Connection, topics: Sequence[WantedTopic], if_not_exists: bool, dry_run: bool, output: Format
-) -> None:
-    client = cluster.admin()
+def create(cluster: Connection, wanted: Sequence[NewTopic], if_not_exists: bool, dry_run: bool, output: Format) -> None:
     if if_not_exists:
-        existing = set(admin.topic_names(client))
-        topics = [topic for topic in topics if topic.name not in existing]
-    if not topics:
+        existing = set(refusals.metadata(cluster).topics)
+        wanted = [topic for topic in wanted if topic.name not in existing]
+    if not wanted:
         note("every topic exists already")
         return
-    requests = [topic.as_request() for topic in topics]
-    answers = admin.create_topics(client, requests, validate_only=dry_run)
-    done = [topic for topic in topics if answers[topic.name] is None]
+    answers = topics.create(cluster, wanted, validate_only=dry_run)
+    done = [topic for topic in wanted if answers[topic.name] is None]
     if output.for_programs:
         made = _described(cluster, [topic.name for topic in done]) if not dry_run else _documents(done)
         show(output, made, list)
     else:
         for topic in done:
             print(f"{'would create' if dry_run else 'created'} topic {topic.name}")
-    _fail_if_refused("create", answers, len(topics))
+    _fail_if_refused("create", answers, len(wanted))
 
 
-def _documents(topics: Sequence[WantedTopic]) -> list[dict[str, Any]]:
-    return [topic.as_document() for topic in topics]
+def _documents(wanted: Sequence[NewTopic]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": topic.name,
+            "partitions": topic.partitions,
+            "replication_factor": topic.replication_factor,
+            "config": topic.config,
+        }
+        for topic in wanted
+    ]
 
 
 def _fail_if_refused(verb: str, answers: dict[str, KafkaError | None], total: int) -> None:
@@ -124,7 +104,7 @@ def _fail_if_refused(verb: str, answers: dict[str, KafkaError | None], total: in
     if not refused:
         return
     (name, error), *others = refused.items()
-    first = admin.failure(f"cannot {verb} topic {name!r}", error)
+    first = refusals.failure(f"cannot {verb} topic {name!r}", error)
     if not others:
         raise first
     rest = ", ".join(f"{each} ({problem.name()})" for each, problem in others)
@@ -132,8 +112,7 @@ def _fail_if_refused(verb: str, answers: dict[str, KafkaError | None], total: in
 
 
 def list_topics(cluster: Connection, patterns: Sequence[str], show_all: bool, count: bool, output: Format) -> None:
-    client = cluster.admin()
-    metadata = admin.metadata(client)
+    metadata = refusals.metadata(cluster)
     names = sorted(
         name
         for name in metadata.topics
@@ -191,29 +170,29 @@ def describe(cluster: Connection, names: Sequence[str], count: bool, output: For
 
 
 def _described(cluster: Connection, names: Sequence[str], count: bool = False) -> list[dict[str, Any]]:
-    client = cluster.admin()
-    topics = admin.describe_topics(client, names)
-    places = [Place(name, part.id) for name, topic in topics.items() for part in topic.partitions]
-    spans = admin.log_ranges(client, places)
-    configs = admin.configs(client, "topic", names)
+    described = refusals.described_topics(cluster, names)
+    places = [TopicPartition(name, part.id) for name, topic in described.items() for part in topic.partitions]
+    spans = offsets.log_ranges(cluster, places)
+    with refusals.while_doing("cannot read the settings of topics"):
+        settings = configs.describe_topics(cluster, names)
     found: list[dict[str, Any]] = [
         {
             "name": name,
-            "id": str(topics[name].topic_id),
-            "internal": bool(topics[name].is_internal),
-            "partitions": len(topics[name].partitions),
-            "replication_factor": max((len(part.replicas) for part in topics[name].partitions), default=0),
-            "config": overrides(admin.required(f"settings of topic {name!r}", configs[name])),
+            "id": str(described[name].topic_id),
+            "internal": bool(described[name].is_internal),
+            "partitions": len(described[name].partitions),
+            "replication_factor": max((len(part.replicas) for part in described[name].partitions), default=0),
+            "config": overrides(settings[name]),
             "layout": [
                 {
                     "partition": part.id,
                     "leader": part.leader.id if part.leader is not None else None,
                     "replicas": [node.id for node in part.replicas],
                     "isr": [node.id for node in part.isr],
-                    "first_offset": spans[Place(name, part.id)][0],
-                    "end_offset": spans[Place(name, part.id)][1],
+                    "first_offset": spans[TopicPartition(name, part.id)][0],
+                    "end_offset": spans[TopicPartition(name, part.id)][1],
                 }
-                for part in sorted(topics[name].partitions, key=lambda part: part.id)
+                for part in sorted(described[name].partitions, key=lambda part: part.id)
             ],
         }
         for name in names
@@ -223,22 +202,21 @@ def _described(cluster: Connection, names: Sequence[str], count: bool = False) -
     return found
 
 
-def _count(cluster: Connection, topics: Sequence[dict[str, Any]], places: Sequence[Place]) -> None:
+def _count(cluster: Connection, topics: Sequence[dict[str, Any]], places: Sequence[TopicPartition]) -> None:
     """Adds to topics and partitions how many records they hold."""
     logs = ranges(cluster, places, Position(START), Position(END), READ_COMMITTED)
     with progress("counting", sum(log.last - log.first for log in logs.values())) as advance:
         counted = count_records(cluster, logs, advance)
     for topic in topics:
         for part in topic["layout"]:
-            part["records"] = counted.get(Place(topic["name"], part["partition"]))
+            part["records"] = counted.get(TopicPartition(topic["name"], part["partition"]))
         topic["records"] = sum(part["records"] or 0 for part in topic["layout"])
 
 
-def overrides(entries: dict[str, ConfigEntry]) -> dict[str, str]:
+def overrides(settings: Sequence[Setting]) -> dict[str, str]:
     """What was set on the topic itself."""
-    own = ConfigSource.DYNAMIC_TOPIC_CONFIG
-    found = {name: entry.value for name, entry in sorted(entries.items()) if admin.source_of(entry) is own}
-    return {name: value for name, value in found.items() if value is not None}
+    own = Source.DYNAMIC_TOPIC_CONFIG
+    return {each.name: each.value for each in settings if each.source is own and each.value is not None}
 
 
 def _description_tables(topic: dict[str, Any]) -> list[Table]:
@@ -280,24 +258,21 @@ def _description_tables(topic: dict[str, Any]) -> list[Table]:
 def alter(
     cluster: Connection, name: str, partitions: int | None, settings: Sequence[str], unset: Sequence[str], dry_run: bool
 ) -> None:
-    changes: list[tuple[AlterConfigOpType, str, str | None]] = [
-        *((AlterConfigOpType.SET, key, value) for key, value in pairs(settings, "--set").items()),
-        *((AlterConfigOpType.DELETE, key, None) for key in unset),
+    changes: list[tuple[Change, str, str | None]] = [
+        *((Change.SET, key, value) for key, value in pairs(settings, "--set").items()),
+        *((Change.DELETE, key, None) for key in unset),
     ]
     if partitions is None and not changes:
         raise CommandError("nothing to change", "give --partitions, --set or --unset", WRONG_USAGE)
-    client = cluster.admin()
-    have = len(admin.partitions_of(client, name))
+    have = len(refusals.partitions_of(cluster, name))
     would = "would change" if dry_run else "changed"
     if changes:
-        refused = admin.alter_configs(client, "topic", name, changes, validate_only=dry_run)
-        if refused is not None:
-            raise admin.failure(f"cannot change topic {name!r}", refused)
+        with refusals.while_doing(f"cannot change topic {name!r}"):
+            configs.alter(cluster, ConfigKind.TOPIC, name, changes, validate_only=dry_run)
         print(f"{would} settings of topic {name}: {', '.join([*settings, *(f'{key} unset' for key in unset)])}")
     if partitions is not None and partitions != have:
-        refused = admin.add_partitions(client, name, partitions, validate_only=dry_run)
-        if refused is not None:
-            raise admin.failure(f"cannot change topic {name!r}", refused)
+        answers = topics.add_partitions(cluster, {name: partitions}, validate_only=dry_run)
+        refusals.required(f"cannot change topic {name!r}", answers[name])
         print(f"{would} topic {name} from {have} to {partitions} partitions")
         note("records with a key may now go to another partition than those before them")
     elif partitions is not None:
@@ -305,11 +280,10 @@ def alter(
 
 
 def delete(cluster: Connection, names: Sequence[str], if_exists: bool, dry_run: bool, yes: bool) -> None:
-    client = cluster.admin()
-    existing = admin.metadata(client).topics
+    existing = refusals.metadata(cluster).topics
     missing = [name for name in names if name not in existing]
     if missing and not if_exists:
-        raise admin.unknown_topic(client, missing[0])
+        raise refusals.unknown_topic(cluster, missing[0])
     wanted = [name for name in dict.fromkeys(names) if name in existing]
     if not wanted:
         note("none of these topics exists")
@@ -322,7 +296,7 @@ def delete(cluster: Connection, names: Sequence[str], if_exists: bool, dry_run: 
     answers: dict[str, KafkaError | None] = {}
     with progress("deleting", len(wanted)) as advance:
         for begin in range(0, len(wanted), MANY):
-            answers |= admin.delete_topics(client, wanted[begin : begin + MANY])
+            answers |= topics.delete(cluster, wanted[begin : begin + MANY])
             advance(len(answers))
     for name, refused in answers.items():
         if refused is None:
@@ -342,14 +316,13 @@ def truncate(
 ) -> None:
     if before is not None and before_time is not None:
         raise CommandError("--before and --before-time exclude each other", "give one of them", WRONG_USAGE)
-    client = cluster.admin()
-    partitions = admin.partitions_of(client, name)
+    partitions = refusals.partitions_of(cluster, name)
     for number in only:
         if number not in partitions:
             hint = f"it has 0 to {partitions[-1]}"
             raise CommandError(f"topic {name!r} has no partition {number}", hint, NOT_FOUND)
-    places = [Place(name, number) for number in (sorted(set(only)) or partitions)]
-    spans = admin.log_ranges(client, places)
+    places = [TopicPartition(name, number) for number in (sorted(set(only)) or partitions)]
+    spans = offsets.log_ranges(cluster, places)
     limits = _limits(cluster, places, before, before_time)
     plan: list[dict[str, Any]] = []
     for place in places:
@@ -361,11 +334,11 @@ def truncate(
     total = sum(row["new_first_offset"] - row["first_offset"] for row in plan)
     if not dry_run and total:
         confirm(f"Delete {plural(total, 'offset')} of {name}, as many records at most?", yes)
-        answers = admin.delete_records(
-            client, {Place(name, row["partition"]): row["new_first_offset"] for row in plan if _deletes(row)}
+        answers = offsets.delete_records(
+            cluster, {TopicPartition(name, row["partition"]): row["new_first_offset"] for row in plan if _deletes(row)}
         )
         for place, done in answers.items():
-            admin.required(f"cannot truncate {place}", done)
+            refusals.required(f"cannot truncate {place}", done)
     _show_truncation(plan, total, dry_run, output)
 
 
@@ -374,15 +347,15 @@ def _deletes(row: dict[str, Any]) -> bool:
 
 
 def _limits(
-    cluster: Connection, places: Sequence[Place], before: int | None, before_time: str | None
-) -> dict[Place, int | None]:
+    cluster: Connection, places: Sequence[TopicPartition], before: int | None, before_time: str | None
+) -> dict[TopicPartition, int | None]:
     """Up to where to delete; None is the end."""
     if before_time is None:
         return dict.fromkeys(places, before)
     instant = times.instant_ms(before_time, time.time_ns() // 1_000_000)
-    found = admin.offsets(cluster.admin(), {place: OffsetSpec.for_timestamp(instant) for place in places})
-    offsets = {place: admin.required(f"offset of {place}", answer).offset for place, answer in found.items()}
-    return {place: None if offset < 0 else offset for place, offset in offsets.items()}
+    answers = offsets.listed(cluster, places, instant)
+    found = {place: refusals.required(f"offset of {place}", answer) for place, answer in answers.items()}
+    return {place: None if offset < 0 else offset for place, offset in found.items()}
 
 
 def _show_truncation(plan: Sequence[dict[str, Any]], total: int, dry_run: bool, output: Format) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
-from moldau.cli import admin, admin_txn, times
-from moldau.cli.admin import Place
-from moldau.cli.admin_txn import NOT_OPEN, ONGOING, Described
+from moldau.cli import refusals, times
+from moldau.cli.calls import transactions
+from moldau.cli.calls.transactions import NOT_OPEN, ONGOING, Described
 from moldau.cli.connect import Connection
 from moldau.cli.output import (
     FAILED,
@@ -24,11 +24,16 @@ from moldau.cli.output import (
     show,
 )
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.ids import TopicPartition
+
+ASKED_AT_ONCE: Final = 500
+"""Partitions in one turn, so that a bar can move."""
 
 
 def list_transactions(cluster: Connection, states: Sequence[str], longer_than: str | None, output: Format) -> None:
     limit = times.duration_ms(longer_than) if longer_than else -1
-    found = admin_txn.list_transactions(cluster.wire(), states, longer_than_ms=limit)
+    with refusals.while_doing("cannot list the transactions"):
+        found = transactions.list_transactions(cluster, states, longer_than_ms=limit)
     rows = [
         {
             "transactional_id": each.transactional_id,
@@ -36,7 +41,7 @@ def list_transactions(cluster: Connection, states: Sequence[str], longer_than: s
             "producer_id": each.producer_id,
             "coordinator": each.coordinator,
         }
-        for each in found
+        for each in sorted(found, key=lambda each: each.transactional_id)
     ]
 
     def tables() -> list[Table]:
@@ -53,8 +58,13 @@ def list_hanging(cluster: Connection, topic: str | None, older_than: str, output
     limit = times.duration_ms(older_than)
     places = _places(cluster, topic)
     now_ms = time.time_ns() // 1_000_000
-    with progress("asking partitions", len(places)) as advance:
-        found = admin_txn.hanging(cluster.wire(), places, limit, now_ms, advance)
+    opened = []
+    with progress("asking partitions", len(places)) as advance, refusals.while_doing("cannot ask the partitions"):
+        for done in range(0, len(places), ASKED_AT_ONCE):
+            opened += transactions.open_in(cluster, places[done : done + ASKED_AT_ONCE])
+            advance(done)
+        old = [each for each in opened if now_ms - each.producer.last_timestamp >= limit]
+        found = transactions.hanging(cluster, old)
     rows = [
         {
             "topic": each.place.topic,
@@ -77,12 +87,11 @@ def list_hanging(cluster: Connection, topic: str | None, older_than: str, output
     show(output, rows, tables, empty="no transaction hangs")
 
 
-def _places(cluster: Connection, topic: str | None) -> list[Place]:
-    client = cluster.admin()
+def _places(cluster: Connection, topic: str | None) -> list[TopicPartition]:
     if topic is not None:
-        return [Place(topic, number) for number in admin.partitions_of(client, topic)]
-    topics = admin.metadata(client).topics
-    return sorted(Place(name, number) for name, found in topics.items() for number in found.partitions)
+        return [TopicPartition(topic, number) for number in refusals.partitions_of(cluster, topic)]
+    topics = refusals.metadata(cluster).topics
+    return sorted(TopicPartition(name, number) for name, found in topics.items() for number in found.partitions)
 
 
 def describe(cluster: Connection, ids: Sequence[str], output: Format) -> None:
@@ -124,39 +133,42 @@ def _document(found: Described, now_ms: int) -> dict[str, Any]:
         "timeout_ms": found.timeout_ms,
         "started": times.instant_text(open_since) if open_since is not None else None,
         "running_ms": now_ms - open_since if open_since is not None else None,
-        "partitions": [[place.topic, place.partition] for place in found.partitions],
+        "partitions": [list(place) for place in sorted(found.partitions)],
     }
 
 
 def _described(cluster: Connection, transactional_id: str) -> Described:
     try:
-        return admin_txn.describe_transaction(cluster.wire(), transactional_id)
+        return transactions.describe(cluster, transactional_id)
     except KafkaError as error:
         if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            raise
-        known = [each.transactional_id for each in admin_txn.list_transactions(cluster.wire())]
+            raise CommandError(f"transactional id {transactional_id!r}: {error}") from None
+        known = [each.transactional_id for each in transactions.list_transactions(cluster)]
         hint = nearest(transactional_id, known) or "`moldau txn list` shows what there is"
         message = f"transactional id {transactional_id!r} does not exist"
         raise CommandError(message, hint, NOT_FOUND) from None
 
 
 def producers(cluster: Connection, topic: str, only: Sequence[int], output: Format) -> None:
-    existing = admin.partitions_of(cluster.admin(), topic)
+    existing = refusals.partitions_of(cluster, topic)
     if missing := set(only) - set(existing):
         hint = f"it has 0 to {existing[-1]}"
         raise CommandError(f"topic {topic!r} has no partition {min(missing)}", hint, NOT_FOUND)
+    places = [TopicPartition(topic, number) for number in sorted(set(only) or existing)]
+    with refusals.while_doing(f"cannot ask for the producers of {topic!r}"):
+        found = transactions.describe_producers(cluster, places)
     rows = [
         {
-            "topic": topic,
-            "partition": number,
+            "topic": place.topic,
+            "partition": place.partition,
             "producer_id": each.producer_id,
             "producer_epoch": each.producer_epoch,
             "last_sequence": each.last_sequence,
             "transaction_start": each.current_txn_start_offset if each.current_txn_start_offset != NOT_OPEN else None,
             "last_written": times.instant_text(each.last_timestamp),
         }
-        for number in sorted(set(only) or existing)
-        for each in admin_txn.describe_producers(cluster.wire(), Place(topic, number))
+        for place in places
+        for each in found[place]
     ]
 
     def tables() -> list[Table]:
@@ -174,12 +186,13 @@ def abort(cluster: Connection, transactional_id: str, dry_run: bool, yes: bool) 
     if found.state != ONGOING:
         message = f"transactional id {transactional_id!r} has no open transaction: it is {found.state}"
         raise CommandError(message, exit_code=FAILED)
-    where = ", ".join(map(str, found.partitions)) or "no partition yet"
+    where = ", ".join(map(str, sorted(found.partitions))) or "no partition yet"
     if dry_run:
         print(f"would abort the transaction of {transactional_id} in {where}")
         return
     confirm(f"Abort the transaction of {transactional_id} in {where} and fence its producer?", yes)
-    admin_txn.abort(cluster.wire(), found)
+    with refusals.while_doing(f"cannot abort {transactional_id!r}"):
+        transactions.fence(cluster, transactional_id, found.timeout_ms)
     print(f"aborted the transaction of {transactional_id} in {where}")
 
 
@@ -195,10 +208,11 @@ def abort_hanging(
     if transactional_id is not None or topic is None or partition is None or start_offset is None:
         hint = "give TRANSACTIONAL_ID, or --topic, --partition and --start-offset of one that hangs"
         raise CommandError("say which transaction to abort", hint, WRONG_USAGE)
-    place = Place(topic, partition)
-    if partition not in admin.partitions_of(cluster.admin(), topic):
+    place = TopicPartition(topic, partition)
+    if partition not in refusals.partitions_of(cluster, topic):
         raise CommandError(f"topic {topic!r} has no partition {partition}", exit_code=NOT_FOUND)
-    open_here = admin_txn.open_in(cluster.wire(), [place], lambda done: None)
+    with refusals.while_doing(f"cannot ask for the producers of {place}"):
+        open_here = transactions.open_in(cluster, [place])
     chosen = [each for each in open_here if each.start_offset == start_offset]
     if not chosen:
         begun = ", ".join(str(each.start_offset) for each in open_here)
@@ -209,5 +223,6 @@ def abort_hanging(
         print(f"would abort {what}")
         return
     confirm(f"Write an abort marker for {what}, without its coordinator?", yes)
-    admin_txn.write_abort_marker(cluster.wire(), chosen[0])
+    with refusals.while_doing(f"cannot abort the transaction in {place}"):
+        transactions.write_abort_marker(cluster, place, chosen[0].marker)
     print(f"aborted {what}")

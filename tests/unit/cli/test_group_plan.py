@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.cli.admin import Place
 from moldau.cli.group_plan import parse_topics, read_offsets, shifted, step
 from moldau.cli.output import CommandError
+from moldau.types.ids import TopicPartition
 
-HERE = Place("orders", 0)
+HERE = TopicPartition("orders", 0)
 
 
 @given(st.integers(), st.integers(0, 10**9), st.integers(0, 10**6))
@@ -26,7 +26,7 @@ def test_a_step_stays_within_its_partition(wanted: int, first: int, size: int) -
 def test_a_shift_needs_somewhere_to_shift_from() -> None:
     assert shifted([HERE], {HERE: 7}, -3) == {HERE: 4}
     with pytest.raises(CommandError, match="no committed offset"):
-        shifted([HERE, Place("orders", 1)], {HERE: 7}, 1)
+        shifted([HERE, TopicPartition("orders", 1)], {HERE: 7}, 1)
 
 
 def test_topics_and_partitions() -> None:

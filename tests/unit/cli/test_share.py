@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from unittest.mock import Mock
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import TopicPartition as ClientPartition
 
-from moldau.cli.admin import Place
 from moldau.cli.consume_actions import UNASSIGNED_REST_SECONDS, Share
+from moldau.types.ids import TopicPartition
 
 CONSUMER = Mock()
-BOTH = [TopicPartition("t", 0), TopicPartition("t", 1)]
+BOTH = [ClientPartition("t", 0), ClientPartition("t", 1)]
 
 
 class Clock:
@@ -35,16 +35,16 @@ def test_silence_before_the_assignment_is_no_end() -> None:
 def test_the_end_of_every_partition_is_the_end() -> None:
     share = Share(0.0, Clock())
     share.gained(CONSUMER, BOTH)
-    share.ended.add(Place("t", 0))
+    share.ended.add(TopicPartition("t", 0))
     assert not share.is_read()
-    share.ended.add(Place("t", 1))
+    share.ended.add(TopicPartition("t", 1))
     assert share.is_read()
 
 
 def test_a_partition_that_comes_back_has_to_be_read_again() -> None:
     share = Share(0.0, Clock())
     share.gained(CONSUMER, BOTH)
-    share.ended |= {Place("t", 0), Place("t", 1)}
+    share.ended |= {TopicPartition("t", 0), TopicPartition("t", 1)}
     share.lost(CONSUMER, BOTH[1:])
     assert not share.is_read()
     share.gained(CONSUMER, [])

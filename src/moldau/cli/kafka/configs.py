@@ -10,9 +10,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from moldau.cli.kafka.config_calls import SOURCES, Refused, Resource, alter, describe, names_with_settings
+from moldau.cli.calls import configs, groups
+from moldau.cli.calls.configs import Change, ConfigKind, Setting, Source
 from moldau.cli.kafka.connecting import CLUSTER_OPTIONS, connect, file_properties, names_cluster
-from moldau.cli.kafka.failures import is_failure, message_of
+from moldau.cli.kafka.failures import Refused, is_failure, java_refusals, message_of
 from moldau.cli.kafka.options import Options, Parser, ToolError, UsageError, flag, value
 
 if TYPE_CHECKING:
@@ -27,17 +28,17 @@ DEFAULT_FLAGS: Final = (
     ("client-defaults", "clients"), ("user-defaults", "users"), ("broker-defaults", "brokers"), ("ip-defaults", "ips"),
 )  # fmt: skip
 RESOURCES: Final = {
-    "topics": Resource.TOPIC,
-    "brokers": Resource.BROKER,
-    "broker-loggers": Resource.BROKER_LOGGER,
-    "client-metrics": Resource.CLIENT_METRICS,
-    "groups": Resource.GROUP,
+    "topics": ConfigKind.TOPIC,
+    "brokers": ConfigKind.BROKER,
+    "broker-loggers": ConfigKind.BROKER_LOGGER,
+    "client-metrics": ConfigKind.CLIENT_METRICS,
+    "groups": ConfigKind.GROUP,
 }
 OWN_SOURCE: Final = {
-    "topics": "DYNAMIC_TOPIC_CONFIG",
-    "brokers": "DYNAMIC_BROKER_CONFIG",
-    "client-metrics": "DYNAMIC_CLIENT_METRICS_CONFIG",
-    "groups": "DYNAMIC_GROUP_CONFIG",
+    "topics": Source.DYNAMIC_TOPIC_CONFIG,
+    "brokers": Source.DYNAMIC_BROKER_CONFIG,
+    "client-metrics": Source.DYNAMIC_CLIENT_METRICS_CONFIG,
+    "groups": Source.DYNAMIC_GROUP_CONFIG,
 }
 WITH_DEFAULTS: Final = ("users", "clients", "brokers", "ips")
 QUOTAS: Final = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
@@ -200,7 +201,10 @@ def alter_settings(connection: Connection, options: Options) -> None:
     if kind in RESOURCES:
         if kind == "broker-loggers":
             check_loggers(connection, name, [*deleted, *added])
-        alter(connection.wire(), RESOURCES[kind], name, added, deleted)
+        changes: list[tuple[Change, str, str | None]] = [(Change.DELETE, key, None) for key in deleted]
+        changes += [(Change.SET, key, value) for key, value in added.items()]
+        with java_refusals():
+            configs.alter(connection, RESOURCES[kind], name, changes)
     else:
         alter_quotas_or_credentials(connection, types, names, added, deleted)
     if name:
@@ -210,7 +214,7 @@ def alter_settings(connection: Connection, options: Options) -> None:
 
 
 def check_loggers(connection: Connection, broker: str, wanted: Sequence[str]) -> None:
-    known = {entry.name for entry in describe(connection.wire(), Resource.BROKER_LOGGER, broker)}
+    known = {entry.name for entry in described(connection, ConfigKind.BROKER_LOGGER, broker)}
     unknown = [name for name in wanted if name not in known]
     if unknown:
         raise ToolError(f"Invalid broker logger(s): {','.join(unknown)}")
@@ -219,7 +223,8 @@ def check_loggers(connection: Connection, broker: str, wanted: Sequence[str]) ->
 def alter_quotas_or_credentials(
     connection: Connection, types: list[str], names: list[str], added: dict[str, str], deleted: list[str]
 ) -> None:
-    from moldau.cli.kafka.quota_calls import MECHANISMS, alter_credentials, alter_quotas
+    from moldau.cli.calls.quotas import MECHANISMS
+    from moldau.cli.kafka.quotas import alter_credentials, alter_quotas
 
     kind = types[0]
     with_credentials = types == ["users"]
@@ -234,7 +239,7 @@ def alter_quotas_or_credentials(
                 f"Unexpected config names: {','.join(unknown)}"
             )
     if not any(key in MECHANISMS for key in [*added, *deleted]):
-        alter_quotas(connection.wire(), types, names, added, deleted)
+        alter_quotas(connection, types, names, added, deleted)
         return
     if "" in names:
         raise ToolError(
@@ -257,9 +262,9 @@ def describe_settings(connection: Connection, options: Options) -> None:
     if kind in RESOURCES:
         describe_resources(connection, kind, names, options.has("all"))
         return
-    from moldau.cli.kafka.quota_calls import print_credentials, print_quotas
+    from moldau.cli.kafka.quotas import print_credentials, print_quotas
 
-    print_quotas(connection.wire(), types, names)
+    print_quotas(connection, types, names)
     if types == ["users"] and "" not in names:
         print_credentials(connection, names)
 
@@ -273,14 +278,17 @@ def describe_resources(connection: Connection, kind: str, names: list[str], ever
             print(f"{'All' if everything else 'Dynamic'} configs for {kind[:-1]} {name} are:")
         else:
             print(f"Default configs for {kind} in the cluster are:")
-        wanted = OWN_SOURCE.get(kind) if name else "DYNAMIC_DEFAULT_BROKER_CONFIG"
-        for entry in describe(connection.wire(), RESOURCES[kind], name):
-            if everything or wanted is None or SOURCES.get(entry.config_source) == wanted:
-                synonyms = ", ".join(
-                    f"{SOURCES.get(each.source, 'UNKNOWN')}:{each.name}={text(each.value)}" for each in entry.synonyms
-                )
-                sensitive = "true" if entry.is_sensitive else "false"
+        wanted = OWN_SOURCE.get(kind) if name else Source.DYNAMIC_DEFAULT_BROKER_CONFIG
+        for entry in described(connection, RESOURCES[kind], name):
+            if everything or wanted is None or entry.source is wanted:
+                synonyms = ", ".join(f"{each.source.name}:{each.name}={text(each.value)}" for each in entry.synonyms)
+                sensitive = "true" if entry.sensitive else "false"
                 print(f"  {entry.name}={text(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}")
+
+
+def described(connection: Connection, kind: ConfigKind, name: str) -> list[Setting]:
+    with java_refusals():
+        return configs.describe(connection, kind, name)
 
 
 def text(content: str | None) -> str:
@@ -295,9 +303,6 @@ def known_names(connection: Connection, kind: str) -> list[str]:
         case "brokers" | "broker-loggers":
             return [str(broker) for broker in cluster.broker_ids()]
         case "client-metrics":
-            return names_with_settings(cluster, Resource.CLIENT_METRICS) or []
+            return configs.names(connection, ConfigKind.CLIENT_METRICS)
         case _:
-            from moldau.cli.kafka.group_lists import all_groups
-
-            groups = {str(group.group_id) for group in all_groups(connection)}
-            return sorted(groups | set(names_with_settings(cluster, Resource.GROUP) or ()))
+            return sorted({*groups.names(connection), *configs.names(connection, ConfigKind.GROUP)})

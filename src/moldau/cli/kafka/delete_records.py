@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from moldau.cli.calls.offsets import delete_records
 from moldau.cli.kafka.connecting import BOOTSTRAP, COMMAND_CONFIG, connect
-from moldau.cli.kafka.failures import is_failure
 from moldau.cli.kafka.group_errors import class_and_message
 from moldau.cli.kafka.options import Parser, ToolError, value
 from moldau.cli.kafka.partition_files import field, partitions_in
+from moldau.types.ids import TopicPartition
 
 PARSER: Final = Parser(
     "This tool helps to delete records of the given partitions down to the specified offset.",
@@ -27,32 +28,25 @@ def main(arguments: Sequence[str]) -> int:
     options = PARSER.parse(arguments)
     PARSER.require(options, "bootstrap-server", "offset-json-file")
     offsets = read_offsets(options.given("offset-json-file"))
-    from confluent_kafka import TopicPartition
-
-    admin = connect(options).admin()
+    cluster = connect(options)
+    cluster.admin()
     print("Executing records delete operation")
-    wanted = [TopicPartition(topic, index, offset) for (topic, index), offset in offsets.items()]
-    futures = admin.delete_records(wanted, request_timeout=30)
+    answers = delete_records(cluster, offsets)
     print("Records delete operation completed:")
-    for place, future in futures.items():
-        try:
-            outcome = f"low_watermark: {future.result().low_watermark}"
-        except Exception as error:
-            if not is_failure(error):
-                raise
-            outcome = f"error: {class_and_message(error)}"
-        print(f"partition: {place.topic}-{place.partition}\t{outcome}")
+    for place, answer in answers.items():
+        outcome = f"low_watermark: {answer}" if isinstance(answer, int) else f"error: {class_and_message(answer)}"
+        print(f"partition: {place}\t{outcome}")
     return 0
 
 
-def read_offsets(path: str) -> dict[tuple[str, int], int]:
+def read_offsets(path: str) -> dict[TopicPartition, int]:
     entries = partitions_in(path, "The input string is not a valid JSON", "Missing partitions field")
-    offsets: dict[tuple[str, int], int] = {}
+    offsets: dict[TopicPartition, int] = {}
     twice = []
     for entry in entries:
-        place = (field(entry, "topic", str), field(entry, "partition", int))
+        place = TopicPartition(field(entry, "topic", str), field(entry, "partition", int))
         if place in offsets:
-            twice.append(f"{place[0]}-{place[1]}")
+            twice.append(str(place))
         offsets[place] = field(entry, "offset", int)
     if twice:
         raise ToolError(f"Offset json file contains duplicate topic partitions: {','.join(dict.fromkeys(twice))}")

@@ -10,17 +10,15 @@ from typing import Final
 
 from moldau.cli.kafka.dump_indexes import Problems, start_offset
 from moldau.cli.kafka.options import ToolError
+from moldau.cli.segment_files import whole_batches
 from moldau.kernels import crc32c
 from moldau.wire.batch import (
     ATTRIBUTES_AT,
-    HEADER_SIZE,
     LOG_APPEND_TIME,
-    LOG_OVERHEAD,
     MAGIC_V2,
     BatchHeader,
     CorruptBatchError,
     add_to_sequence,
-    parse_header,
 )
 from moldau.wire.compression import DecompressionError
 from moldau.wire.control import ControlType, decode_control_type, decode_end_transaction_marker
@@ -51,13 +49,13 @@ class LogDump:
 
     def run(self, whole: bool) -> None:
         print(f"Log starting offset: {start_offset(self._path)}")
-        position = 0
+        end = 0
         for position, batch in batches_of(self._path, self._limit):
             print_batch(batch, position)
             if self._shown.records:
                 self._print_records(batch)
-            position += batch.header.size
-        trailing = self._path.stat().st_size - position
+            end = position + batch.header.size
+        trailing = self._path.stat().st_size - end
         if trailing > 0 and whole:
             print(f"Found {trailing} invalid bytes at the end of {self._path.name}")
 
@@ -85,20 +83,10 @@ class LogDump:
 
 
 def batches_of(path: Path, limit: int) -> Iterator[tuple[int, Batch]]:
-    """Whole batches with their positions; what cannot be one ends the walk."""
-    position = 0
-    size = min(path.stat().st_size, limit)
-    with path.open("rb") as file:
-        while size - position >= HEADER_SIZE:
-            file.seek(position)
-            header = parse_header(file.read(HEADER_SIZE))
-            if header.magic < MAGIC_V2 and header.length > 0:
-                raise ToolError(f"{path}: record format v{header.magic} at position {position} is not read here")
-            if header.length < HEADER_SIZE - LOG_OVERHEAD or position + header.size > size:
-                return
-            file.seek(position)
-            yield position, Batch(header, memoryview(file.read(header.size)))
-            position += header.size
+    for position, batch in whole_batches(path, limit):
+        if batch.header.magic < MAGIC_V2:
+            raise ToolError(f"{path}: record format v{batch.header.magic} at position {position} is not read here")
+        yield position, batch
 
 
 def print_batch(batch: Batch, position: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -36,6 +38,22 @@ def java_text(code: int, message: str | None = None) -> str:
     return f"{java_class(code)}: {java_message(code, message)}"
 
 
+class Refused(ToolError):
+    """The cluster said no; the message names Java's class."""
+
+
+@contextmanager
+def java_refusals() -> Iterator[None]:
+    """What a call was refused with, as Java prints its exception."""
+    try:
+        yield
+    except Exception as error:
+        code, message = code_and_message(error)
+        if not is_failure(error) or code is None or code < 0:
+            raise
+        raise Refused(java_text(code, message)) from None
+
+
 def is_failure(error: BaseException) -> bool:
     """Whether an error is one of cluster, connection or input, and not a mistake of ours."""
     if isinstance(error, ToolError | OSError):
@@ -56,10 +74,10 @@ def message_of(error: BaseException) -> str:
     return " ".join((text or str(error)).split())
 
 
-def code_and_message(error: BaseException) -> tuple[int | None, str | None]:
+def code_and_message(error: Any) -> tuple[int | None, str | None]:
     """The protocol's error code and the broker's message, from either client's exception."""
     found: Any = error
-    if found.args and hasattr(found.args[0], "code"):
+    if getattr(found, "args", ()) and hasattr(found.args[0], "code"):
         found = found.args[0]
     if not hasattr(found, "code"):
         return (None, describe_os_error(error) if isinstance(error, OSError) else None)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
+from moldau.cli.calls import offsets
+from moldau.cli.calls.cluster import metadata
 from moldau.cli.kafka.connecting import BOOTSTRAP, BROKER_LIST, COMMAND_CONFIG, connect, names_cluster, servers_of
 from moldau.cli.kafka.failures import is_failure, message_of
 from moldau.cli.kafka.group_errors import class_and_message
 from moldau.cli.kafka.options import Options, Parser, ToolError, UsageError, flag, value
 from moldau.cli.kafka.topics import INTERNAL, include_list
+from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.cli.connect import Connection
@@ -72,7 +75,7 @@ def show_offsets(options: Options) -> None:
     wanted = filter_of(options)
     connection = connect(options)
     hidden = INTERNAL if options.has("exclude-internal-topics") else ()
-    topics = connection.admin().list_topics().topics
+    topics = metadata(connection).topics
     partitions = sorted(
         f"{name}-{index}"
         for name, topic in topics.items()
@@ -82,41 +85,26 @@ def show_offsets(options: Options) -> None:
     )
     if not partitions:
         raise ToolError("Could not match any topic-partitions with the specified filters")
-    places = [(text.rpartition("-")[0], int(text.rpartition("-")[2])) for text in partitions]
+    places = [TopicPartition(text.rpartition("-")[0], int(text.rpartition("-")[2])) for text in partitions]
     for (topic_name, index), offset in offsets_at(connection, places, timestamp):
         print(f"{topic_name}:{index}:{offset}")
 
 
-def offsets_at(connection: Connection, places: list[tuple[str, int]], timestamp: int) -> list[Any]:
-    from confluent_kafka import TopicPartition
-
-    wanted = {TopicPartition(*place): offset_spec(timestamp) for place in places}
-    futures = connection.admin().list_offsets(wanted, request_timeout=30)
-    found = {}
-    for place, future in futures.items():
-        try:
-            offset = future.result().offset
-        except Exception as error:
-            if not is_failure(error):
-                raise
-            print(
-                f"Skip getting offsets for topic-partition {place.topic}-{place.partition} due to error: "
-                f"{class_and_message(error)}",
-                file=sys.stderr,
-            )
-            continue
-        if offset >= 0:
-            found[place.topic, place.partition] = offset
-    return [(place, found[place]) for place in places if place in found]
-
-
-def offset_spec(timestamp: int) -> Any:
-    from confluent_kafka.admin import OffsetSpec
-
+def offsets_at(
+    connection: Connection, places: list[TopicPartition], timestamp: int
+) -> Iterator[tuple[TopicPartition, int]]:
     if timestamp <= FIRST_OF_TIERED:
         raise ToolError("this offset belongs to tiered storage, which librdkafka cannot ask for")
-    named: dict[int, Any] = {-1: OffsetSpec.latest, -2: OffsetSpec.earliest, -3: OffsetSpec.max_timestamp}
-    return named[timestamp]() if timestamp in named else OffsetSpec.for_timestamp(timestamp)
+    answers = offsets.listed(connection, places, timestamp)
+    for place in places:
+        answer = answers[place]
+        if not isinstance(answer, int):
+            print(
+                f"Skip getting offsets for topic-partition {place} due to error: {class_and_message(answer)}",
+                file=sys.stderr,
+            )
+        elif answer >= 0:
+            yield place, answer
 
 
 def parse_time(text: str) -> int:

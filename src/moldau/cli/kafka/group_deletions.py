@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from moldau.cli.calls import groups
+from moldau.cli.calls.answers import is_refusal
 from moldau.cli.kafka.failures import java_message, java_text
 from moldau.cli.kafka.group_errors import class_and_message, print_error
 from moldau.cli.kafka.group_resets import partitions_of_argument
-from moldau.cli.kafka.group_states import Partition
-from moldau.client.cluster import CoordinatorKind
-from moldau.types.errors import ErrorCode
-from moldau.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
-)
+from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.cli.connect import Connection
-    from moldau.client.cluster import Cluster
 
 OF_THE_GROUP: Final = (
     ErrorCode.INVALID_GROUP_ID,
@@ -38,13 +32,11 @@ OF_PARTITIONS: Final = (
 def delete_groups(connection: Connection, group_ids: Sequence[str]) -> None:
     done: list[str] = []
     failed: dict[str, str] = {}
-    futures = connection.admin().delete_consumer_groups(list(dict.fromkeys(group_ids))) if group_ids else {}
-    for group_id, future in futures.items():
-        try:
-            future.result()
+    for group_id, answer in groups.delete(connection, list(dict.fromkeys(group_ids))).items():
+        if is_refusal(answer):
+            failed[group_id] = class_and_message(answer)
+        else:
             done.append(group_id)
-        except Exception as error:
-            failed[group_id] = class_and_message(error)
     listed = ", ".join(f"'{group_id}'" for group_id in done)
     if not failed:
         print(f"Deletion of requested consumer groups ({listed}) was successful.")
@@ -57,44 +49,37 @@ def delete_groups(connection: Connection, group_ids: Sequence[str]) -> None:
 
 
 def delete_offsets(connection: Connection, group_id: str, topics: Sequence[str]) -> None:
-    cluster = connection.wire()
-    results: dict[Partition, str | None] = {}
-    wanted: set[Partition] = set()
+    results: dict[TopicPartition, str | None] = {}
+    wanted: set[TopicPartition] = set()
     for argument in topics:
         if ":" in argument:
             wanted |= set(partitions_of_argument(argument))
             continue
-        (topic,) = cluster.metadata([argument]).topics
+        (topic,) = connection.wire().metadata([argument]).topics
         if topic.error_code:
-            results[argument, -1] = java_text(topic.error_code)
-        wanted |= {(argument, partition.partition_index) for partition in topic.partitions}
-    error = ErrorCode(ask(cluster, group_id, wanted, results))
+            results[TopicPartition(argument, -1)] = java_text(topic.error_code)
+        wanted |= {TopicPartition(argument, partition.partition_index) for partition in topic.partitions}
+    error = ask(connection, group_id, wanted, results)
     tell(group_id, error, results)
 
 
-def ask(cluster: Cluster, group_id: str, wanted: set[Partition], results: dict[Partition, str | None]) -> int:
+def ask(
+    connection: Connection,
+    group_id: str,
+    wanted: set[TopicPartition],
+    results: dict[TopicPartition, str | None],
+) -> ErrorCode:
     """Fills in the results and returns the error of the whole: the group's, else the first partition's."""
-    by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
-    for topic, index in sorted(wanted):
-        by_topic.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=index))
-    request = OffsetDeleteRequest(
-        group_id=group_id,
-        topics=[OffsetDeleteRequestTopic(name=topic, partitions=each) for topic, each in by_topic.items()],
-    )
-    answer = cluster.to_coordinator(CoordinatorKind.GROUP, group_id, request, OffsetDeleteResponse)
-    if answer.error_code:
-        results |= dict.fromkeys(wanted, java_text(answer.error_code))
-        return answer.error_code
-    first = 0
-    for topic_answer in answer.topics:
-        for partition in topic_answer.partitions:
-            code = partition.error_code
-            first = first or code
-            results[topic_answer.name, partition.partition_index] = java_text(code) if code else None
-    return first
+    try:
+        answers = groups.delete_offsets(connection, group_id, wanted)
+    except KafkaError as error:
+        results |= dict.fromkeys(wanted, java_text(error.code))
+        return error.code
+    results |= {place: java_text(code) if code else None for place, code in answers.items()}
+    return next((code for code in answers.values() if code), ErrorCode.NONE)
 
 
-def tell(group_id: str, error: ErrorCode, results: dict[Partition, str | None]) -> None:
+def tell(group_id: str, error: ErrorCode, results: dict[TopicPartition, str | None]) -> None:
     if error == ErrorCode.NONE:
         print(f"Request succeeded for deleting offsets from group {group_id}.")
     elif error in OF_THE_GROUP:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from moldau.cli.kafka.group_errors import print_error
-from moldau.cli.kafka.group_states import Group, Member, Partition, describe_group
+from moldau.cli.calls.group_states import Group, Member
+from moldau.cli.kafka.group_errors import described, print_error
 from moldau.cli.kafka.options import Options
+from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.cli.connect import Connection
@@ -19,7 +20,7 @@ REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconc
 
 
 def describe_groups(connection: Connection, group_ids: Sequence[str], options: Options) -> None:
-    groups = [describe_group(connection, group_id) for group_id in sorted(set(group_ids))]
+    groups = [described(connection, group_id) for group_id in sorted(set(group_ids))]
     verbose = options.has("verbose")
     for group in groups:
         if options.has("members"):
@@ -64,14 +65,14 @@ def rows_of(connection: Connection, group: Group) -> list[Row]:
     from moldau.cli.kafka.group_offsets import committed_offsets, end_offsets
 
     committed = committed_offsets(connection, group.group_id)
-    owned: dict[Partition, Member] = {}
+    owned: dict[TopicPartition, Member] = {}
     members = sorted((each for each in group.members if each.assigned), key=lambda each: -len(each.assigned))
     for member in members:
         owned |= dict.fromkeys(member.assigned, member)
     free = [partition for partition in committed if partition not in owned]
     ends = end_offsets(connection, [*owned, *free])
 
-    def row(partition: Partition, member: Member | None) -> Row:
+    def row(partition: TopicPartition, member: Member | None) -> Row:
         offset, epoch = committed.get(partition, (None, None))
         who = (member.member_id, member.host, member.client_id) if member else (MISSING, MISSING, MISSING)
         return Row(*partition, epoch, offset, ends.get(partition), *who)
@@ -148,7 +149,7 @@ def print_members(group: Group, verbose: bool) -> None:
         print(text)
 
 
-def assignment_text(partitions: Sequence[Partition]) -> str:
+def assignment_text(partitions: Sequence[TopicPartition]) -> str:
     by_topic: dict[str, list[int]] = {}
     for topic, index in partitions:
         by_topic.setdefault(topic, []).append(index)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from moldau.cli.calls.group_states import Group, describe_group
 from moldau.cli.kafka.failures import code_and_message, java_text, message_of
 from moldau.cli.kafka.options import ToolError
+from moldau.types.error_codes import RETRIABLE
+from moldau.types.errors import KafkaError
+
+if TYPE_CHECKING:
+    from moldau.cli.connect import Connection
 
 
 class IllegalArgument(ToolError):
@@ -17,6 +25,16 @@ class Wrapped(ToolError):
         super().__init__(java_text(code, message))
 
 
+def described(connection: Connection, group_id: str) -> Group:
+    """A group, or its error with the class that Kafka's tool names."""
+    try:
+        return describe_group(connection, group_id)
+    except KafkaError as error:
+        if error.code in RETRIABLE:
+            raise
+        raise Wrapped(error.code, error.message) from None
+
+
 def print_error(message: str) -> None:
     print(f"\nError: {message}")
 
@@ -25,7 +43,7 @@ def reason(error: Exception) -> str:
     return message_of(error)
 
 
-def class_and_message(error: Exception) -> str:
-    """An exception of the cluster as Java prints it."""
+def class_and_message(error: Any) -> str:
+    """A refusal or an exception of the cluster as Java prints it."""
     code, message = code_and_message(error)
     return str(error) if code is None else java_text(code, message)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from moldau.cli.calls import groups
+
 if TYPE_CHECKING:
     from moldau.cli.connect import Connection
 
@@ -14,30 +16,23 @@ NARROWEST = 15
 def all_groups(
     connection: Connection, states: Sequence[str] | None = None, types: Sequence[str] | None = None
 ) -> list[Any]:
-    from confluent_kafka import ConsumerGroupState, ConsumerGroupType
-
-    wanted: dict[str, Any] = {}
-    if types:
-        wanted["types"] = {getattr(ConsumerGroupType, name.upper()) for name in types}
-    if states:
-        # librdkafka does not know every state; what it cannot ask for is picked out here.
-        known = {plain(state.name): state for state in ConsumerGroupState}
-        if all(plain(name) in known for name in states):
-            wanted["states"] = {known[plain(name)] for name in states}
-    found = connection.admin().list_consumer_groups(request_timeout=30, **wanted).result()
-    if found.errors:
-        raise found.errors[0]
-    return sorted(found.valid, key=lambda group: str(group.group_id))
+    known = groups.states_by_name()
+    # librdkafka does not know every state; what it cannot ask for is picked out by the caller.
+    asked = [known[plain(name)] for name in states or ()] if all(plain(name) in known for name in states or ()) else []
+    return groups.list_groups(connection, asked, types or ())
 
 
 def list_groups(connection: Connection, states: list[str] | None, types: list[str] | None) -> None:
-    groups = all_groups(connection, states, types)
+    found = all_groups(connection, states, types)
     if states is None and types is None:
-        for group in groups:
+        for group in found:
             print(group.group_id)
         return
-    width = 10 + max([NARROWEST, *(len(group.group_id) for group in groups)])
-    rows = [("GROUP", "TYPE", "STATE"), *((group.group_id, type_name(group), state_name(group)) for group in groups)]
+    width = 10 + max([NARROWEST, *(len(group.group_id) for group in found)])
+    rows = [
+        ("GROUP", "TYPE", "STATE"),
+        *((group.group_id, groups.type_name(group.type), groups.state_name(group.state)) for group in found),
+    ]
     for group_id, kind, state in rows:
         text = f"{group_id:<{width}}"
         if types is not None:
@@ -49,16 +44,3 @@ def list_groups(connection: Connection, states: list[str] | None, types: list[st
 
 def plain(name: str) -> str:
     return name.replace("_", "").lower()
-
-
-def camel(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
-
-
-def type_name(group: Any) -> str:
-    return camel(group.type.name)
-
-
-def state_name(group: Any) -> str:
-    """PREPARING_REBALANCING and COMPLETING_REBALANCING are librdkafka's spellings."""
-    return camel(group.state.name).replace("Rebalancing", "Rebalance")

@@ -3,71 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from moldau.cli.kafka.group_states import Partition
+from moldau.cli.calls import cluster as cluster_calls
+from moldau.cli.calls import groups, offsets
+from moldau.cli.calls.answers import demanded
+from moldau.cli.calls.offsets import At
+from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.cli.connect import Connection
 
-SECONDS = 30
 
-
-def committed_offsets(connection: Connection, group_id: str) -> dict[Partition, tuple[int, int | None]]:
+def committed_offsets(connection: Connection, group_id: str) -> dict[TopicPartition, tuple[int, int | None]]:
     """Offset and leader epoch of every partition that the group has committed."""
-    from confluent_kafka import ConsumerGroupTopicPartitions
-
-    asked = connection.admin().list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group_id)], request_timeout=SECONDS
-    )
-    found: dict[Partition, tuple[int, int | None]] = {}
-    for each in asked[group_id].result().topic_partitions:
-        if each.error is None and each.offset >= 0:
-            epoch = each.leader_epoch
-            found[each.topic, each.partition] = (each.offset, None if epoch is None or epoch < 0 else epoch)
-    return found
+    return {place: (each.offset, each.leader_epoch) for place, each in groups.committed(connection, group_id).items()}
 
 
-def listed_offsets(connection: Connection, partitions: Iterable[Partition], spec: Any) -> dict[Partition, int]:
+def listed_offsets(connection: Connection, places: Iterable[TopicPartition], at: int) -> dict[TopicPartition, int]:
     """One offset per partition; an error of any partition is raised."""
-    from confluent_kafka import TopicPartition
-
-    wanted = {TopicPartition(*partition): spec for partition in partitions}
-    if not wanted:
-        return {}
-    asked = connection.admin().list_offsets(wanted, request_timeout=SECONDS)
-    return {(place.topic, place.partition): future.result().offset for place, future in asked.items()}
+    return {place: demanded(answer) for place, answer in offsets.listed(connection, places, at).items()}
 
 
-def end_offsets(connection: Connection, partitions: Iterable[Partition]) -> dict[Partition, int]:
+def end_offsets(connection: Connection, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Ends of the partitions that have a leader."""
-    from confluent_kafka.admin import OffsetSpec
-
     led = led_partitions(connection)
-    return listed_offsets(connection, [each for each in partitions if each in led], OffsetSpec.latest())
+    return listed_offsets(connection, [place for place in places if place in led], At.END)
 
 
-def start_offsets(connection: Connection, partitions: Iterable[Partition]) -> dict[Partition, int]:
-    from confluent_kafka.admin import OffsetSpec
-
-    return listed_offsets(connection, partitions, OffsetSpec.earliest())
+def start_offsets(connection: Connection, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    return listed_offsets(connection, places, At.START)
 
 
-def offsets_at(connection: Connection, partitions: Iterable[Partition], timestamp: int) -> dict[Partition, int]:
+def offsets_at(connection: Connection, places: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
     """First offsets at or after a time; the end where there is none, with a warning as Kafka's tool gives it."""
-    from confluent_kafka.admin import OffsetSpec
-
-    found = listed_offsets(connection, partitions, OffsetSpec.for_timestamp(timestamp))
-    empty = [partition for partition, offset in found.items() if offset < 0]
+    found = listed_offsets(connection, places, timestamp)
+    empty = [place for place, offset in found.items() if offset < 0]
     for topic, index in empty:
         print(f"\nWarn: Partition {index} from topic {topic} is empty. Falling back to latest known offset.")
     return found | end_offsets(connection, empty)
 
 
-def led_partitions(connection: Connection) -> set[Partition]:
-    topics = connection.admin().list_topics(timeout=SECONDS).topics
+def led_partitions(connection: Connection) -> set[TopicPartition]:
+    topics = cluster_calls.metadata(connection).topics
     return {
-        (name, index)
+        TopicPartition(name, index)
         for name, topic in topics.items()
         for index, partition in topic.partitions.items()
         if partition.leader >= 0

@@ -12,16 +12,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from moldau.cli import group_plan
+from moldau.cli.calls import groups
 from moldau.cli.kafka.failures import java_message
-from moldau.cli.kafka.group_errors import IllegalArgument, Wrapped, print_error
+from moldau.cli.kafka.group_errors import IllegalArgument, Wrapped, described, print_error
 from moldau.cli.kafka.group_offsets import committed_offsets, end_offsets, offsets_at, start_offsets
-from moldau.cli.kafka.group_states import Partition, describe_group
 from moldau.cli.kafka.options import Options, ToolError
+from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.cli.connect import Connection
 
-Offsets = dict[Partition, int]
+Offsets = dict[TopicPartition, int]
 DURATION: Final = re.compile(
     r"([+-]?)P(?:([+-]?\d+)D)?(?:T(?:([+-]?\d+)H)?(?:([+-]?\d+)M)?(?:([+-]?\d+(?:\.\d{0,9})?)S)?)?", re.IGNORECASE
 )
@@ -45,33 +47,23 @@ def reset_group(connection: Connection, group_id: str, options: Options) -> Offs
         return {}
     planned = planned_offsets(connection, group_id, options)
     if options.has("execute") and planned:
-        commit(connection, group_id, planned)
+        groups.commit(connection, group_id, planned)
     return planned
 
 
 def state_of(connection: Connection, group_id: str) -> str:
     try:
-        return describe_group(connection, group_id).state
+        return described(connection, group_id).state
     except Wrapped as error:
         if "GroupIdNotFoundException" in str(error):
             return "Dead"
         raise
 
 
-def commit(connection: Connection, group_id: str, planned: Offsets) -> None:
-    from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-
-    wanted = [TopicPartition(topic, index, offset) for (topic, index), offset in planned.items()]
-    asked = connection.admin().alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group_id, wanted)])
-    for each in asked[group_id].result().topic_partitions:
-        if each.error is not None:
-            raise KafkaException(each.error)
-
-
 # -- which partitions ----------------------------------------------------------------------------------------------
 
 
-def partitions_of_argument(argument: str) -> list[Partition]:
+def partitions_of_argument(argument: str) -> list[TopicPartition]:
     """`topic:0,1,2`."""
     parts = argument.split(":")
     if len(parts) != 2 or not parts[1]:
@@ -80,23 +72,23 @@ def partitions_of_argument(argument: str) -> list[Partition]:
     for text in parts[1].split(","):
         if not text.isdigit():
             raise IllegalArgument(f"Invalid partition '{text}' specified in topic arg '{argument}''")
-        found.append((parts[0], int(text)))
+        found.append(TopicPartition(parts[0], int(text)))
     return found
 
 
-def partitions_to_reset(connection: Connection, group_id: str, options: Options) -> list[Partition]:
+def partitions_to_reset(connection: Connection, group_id: str, options: Options) -> list[TopicPartition]:
     if options.has("all-topics"):
         return sorted(committed_offsets(connection, group_id))
     if not options.has("topic"):
         if not options.has("from-file"):
             raise options.parser.wrong("One of the reset scopes should be defined: --all-topics, --topic.")
         return []
-    found: list[Partition] = []
+    found: list[TopicPartition] = []
     for argument in options.texts("topic"):
         if ":" in argument:
             found += partitions_of_argument(argument)
         else:
-            found += [(argument, index) for index in existing_partitions(connection, argument)]
+            found += [TopicPartition(argument, index) for index in existing_partitions(connection, argument)]
     return found
 
 
@@ -107,13 +99,13 @@ def existing_partitions(connection: Connection, topic: str) -> list[int]:
     return sorted(partition.partition_index for partition in found.partitions)
 
 
-def check_existing(connection: Connection, partitions: Sequence[Partition]) -> None:
+def check_existing(connection: Connection, partitions: Sequence[TopicPartition]) -> None:
     known = {
-        (topic, index)
+        TopicPartition(topic, index)
         for topic in dict.fromkeys(topic for topic, _ in partitions)
         for index in existing_partitions(connection, topic)
     }
-    missing = [f"{topic}-{index}" for topic, index in partitions if (topic, index) not in known]
+    missing = [str(place) for place in partitions if place not in known]
     if missing:
         raise ToolError(f'The partitions "{",".join(missing)}" do not exist')
 
@@ -147,12 +139,12 @@ def planned_offsets(connection: Connection, group_id: str, options: Options) -> 
     raise options.parser.wrong(f"Option '[reset-offsets]' requires one of the following scenarios: [{scenarios}]")
 
 
-def shifted(connection: Connection, group_id: str, partitions: Sequence[Partition], distance: int) -> Offsets:
+def shifted(connection: Connection, group_id: str, partitions: Sequence[TopicPartition], distance: int) -> Offsets:
     committed = committed_offsets(connection, group_id)
-    for topic, index in partitions:
-        if (topic, index) not in committed:
+    for place in partitions:
+        if place not in committed:
             raise IllegalArgument(
-                f"Cannot shift offset for partition {topic}-{index} since there is no current committed offset"
+                f"Cannot shift offset for partition {place} since there is no current committed offset"
             )
     return within_range(connection, {each: committed[each][0] + distance for each in partitions})
 
@@ -160,13 +152,12 @@ def shifted(connection: Connection, group_id: str, partitions: Sequence[Partitio
 def within_range(connection: Connection, wanted: Offsets) -> Offsets:
     starts, ends = start_offsets(connection, wanted), end_offsets(connection, wanted)
     found = {}
-    for (topic, index), offset in wanted.items():
-        start, end = starts[topic, index], ends[topic, index]
-        found[topic, index] = min(max(offset, start), end)
-        if offset > end:
-            warn(f"New offset ({offset}) is higher than latest offset for topic partition {topic}-{index}", end)
-        elif offset < start:
-            warn(f"New offset ({offset}) is lower than earliest offset for topic partition {topic}-{index}", start)
+    for place, offset in wanted.items():
+        step = group_plan.step(place, None, offset, starts[place], ends[place])
+        found[place] = step.offset
+        if step.clipped:
+            which = "higher than latest" if offset > step.end else "lower than earliest"
+            warn(f"New offset ({offset}) is {which} offset for topic partition {place}", step.offset)
     return found
 
 
@@ -193,7 +184,7 @@ def read_plan(path: Path, groups: Sequence[str]) -> dict[str, Offsets]:
             if len(fields) == 3 and len(groups) == 1:
                 fields = [groups[0], *fields]
             group, topic, index, offset = fields
-            plan.setdefault(group, {})[topic, int(index)] = int(offset)
+            plan.setdefault(group, {})[TopicPartition(topic, int(index))] = int(offset)
         except ValueError:
             raise ToolError(
                 f"{path}, line {number}: expected topic,partition,offset or group,topic,partition,offset"

@@ -6,13 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
+from moldau.cli.calls.cluster import log_dirs
 from moldau.cli.kafka.connecting import BOOTSTRAP, COMMAND_CONFIG, connect
 from moldau.cli.kafka.failures import java_class
 from moldau.cli.kafka.options import Parser, ToolError, flag, value
-from moldau.client.cluster import check
 from moldau.wire.messages.describe_log_dirs import (
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
 
@@ -31,8 +29,8 @@ def main(arguments: Sequence[str]) -> int:
     PARSER.require(options, "bootstrap-server", "describe")
     topics = {each for each in options.given("topic-list").split(",") if each}
     wanted = broker_ids(options.given("broker-list"))
-    cluster = connect(options).wire()
-    existing = cluster.broker_ids()
+    cluster = connect(options)
+    existing = cluster.wire().broker_ids()
     unknown = [broker for broker in wanted if broker not in existing]
     if unknown:
         raise ToolError(
@@ -41,15 +39,10 @@ def main(arguments: Sequence[str]) -> int:
         )
     print("Querying brokers for log directories information")
     asked = wanted or existing
-    answers = {
-        broker: cluster.to_broker(broker, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
-        for broker in asked
-    }
-    for answer in answers.values():
-        check(answer.error_code, "describe log dirs")
+    answers = {broker: log_dirs(cluster, broker) for broker in asked}
     print(f"Received log directory information from brokers {joined(asked)}")
     brokers = [
-        {"broker": broker, "logDirs": [folder_json(folder, topics) for folder in answer.results]}
+        {"broker": broker, "logDirs": [folder_json(folder, topics) for folder in answer]}
         for broker, answer in answers.items()
     ]
     print(json.dumps({"brokers": brokers, "version": 1}, separators=(",", ":"), ensure_ascii=False))

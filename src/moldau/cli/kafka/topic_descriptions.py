@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from moldau.cli.calls import configs
+from moldau.cli.calls.configs import Source
 from moldau.client.cluster import Cluster, check
 from moldau.client.errors import VersionUnsupported
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.ids import TopicPartition
 from moldau.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
     from moldau.cli.connect import Connection
 
 NO_ID: Final = uuid.UUID(int=0)
-PartitionKey = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def ask_descriptions(cluster: Cluster, names: Sequence[str], limit: int) -> list
         cursor = Cursor(topic_name=after.topic_name, partition_index=after.partition_index)
 
 
-def from_description(topic: DescribeTopicPartitionsResponseTopic, moves: dict[PartitionKey, Move]) -> TopicView:
+def from_description(topic: DescribeTopicPartitionsResponseTopic, moves: dict[TopicPartition, Move]) -> TopicView:
     name = topic.name or ""
     partitions = [
         PartitionView(
@@ -124,14 +126,14 @@ def from_description(topic: DescribeTopicPartitionsResponseTopic, moves: dict[Pa
             each.isr_nodes,
             each.eligible_leader_replicas,
             each.last_known_elr,
-            moves.get((name, each.partition_index)),
+            moves.get(TopicPartition(name, each.partition_index)),
         )
         for each in topic.partitions
     ]
     return TopicView(name, topic.topic_id, sorted(partitions, key=lambda each: each.index))
 
 
-def from_metadata(topic: MetadataResponseTopic, moves: dict[PartitionKey, Move]) -> TopicView:
+def from_metadata(topic: MetadataResponseTopic, moves: dict[TopicPartition, Move]) -> TopicView:
     """For brokers older than 3.8, which cannot describe partitions."""
     name = topic.name or ""
     check(topic.error_code, f"topic {name}")
@@ -143,36 +145,35 @@ def from_metadata(topic: MetadataResponseTopic, moves: dict[PartitionKey, Move])
             each.isr_nodes,
             None,
             None,
-            moves.get((name, each.partition_index)),
+            moves.get(TopicPartition(name, each.partition_index)),
         )
         for each in topic.partitions
     ]
     return TopicView(name, topic.topic_id, sorted(partitions, key=lambda each: each.index))
 
 
-def moves_under_way(cluster: Cluster) -> dict[PartitionKey, Move]:
+def moves_under_way(cluster: Cluster) -> dict[TopicPartition, Move]:
     try:
         answer = cluster.any(ListPartitionReassignmentsRequest(topics=None), ListPartitionReassignmentsResponse)
     except VersionUnsupported:
         return {}
     return {
-        (topic.name, each.partition_index): Move(each.adding_replicas, each.removing_replicas, each.replicas)
+        TopicPartition(topic.name, each.partition_index): Move(
+            each.adding_replicas, each.removing_replicas, each.replicas
+        )
         for topic in answer.topics
         for each in topic.partitions
     }
 
 
 def with_settings(connection: Connection, topics: Sequence[TopicView]) -> list[TopicView]:
-    from confluent_kafka.admin import ConfigResource, ConfigSource
-
-    resources = {topic.name: ConfigResource(ConfigResource.Type.TOPIC, topic.name) for topic in topics}
-    futures = connection.admin().describe_configs(list(resources.values()))
-    default = ConfigSource.DEFAULT_CONFIG.value
+    settings = configs.describe_topics(connection, [topic.name for topic in topics])
     found = []
     for topic in topics:
-        entries = futures[resources[topic.name]].result()
-        overrides = {name: entry.value for name, entry in entries.items() if entry.source != default}
-        min_isr = int(entries["min.insync.replicas"].value)
+        entries = {entry.name: entry for entry in settings[topic.name]}
+        changed = [entry for entry in entries.values() if entry.source is not Source.DEFAULT_CONFIG]
+        overrides = {entry.name: entry.value or "" for entry in changed}
+        min_isr = int(entries["min.insync.replicas"].value or 1)
         found.append(TopicView(topic.name, topic.topic_id, topic.partitions, overrides, min_isr))
     return found
 

@@ -6,6 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.cli.calls import topics as calls
+from moldau.cli.calls.answers import demanded
+from moldau.cli.calls.cluster import metadata
+from moldau.cli.calls.topics import BROKERS_CHOICE
 from moldau.cli.kafka.connecting import CLUSTER_OPTIONS, connect, names_cluster
 from moldau.cli.kafka.failures import code_and_message, is_failure, message_of
 from moldau.cli.kafka.options import Options, Parser, ToolError, UsageError, flag, value
@@ -116,7 +120,6 @@ def refuse_outside(options: Options, option: str, allowed: Sequence[str], *also:
 
 
 def create(connection: Connection, options: Options) -> None:
-    from confluent_kafka.admin import NewTopic
 
     name = options.given("topic")
     settings = topic_settings(options)
@@ -129,11 +132,11 @@ def create(connection: Connection, options: Options) -> None:
     if partitions is not None and partitions < 1:
         raise ToolError("The partitions must be greater than 0")
     if assignment:
-        wanted = NewTopic(name, len(assignment), replica_assignment=assignment, config=settings)
+        wanted = calls.NewTopic(name, config=settings, assignment=assignment)
     else:
-        wanted = NewTopic(name, partitions or -1, -1 if factor is None else factor, config=settings)
+        wanted = calls.NewTopic(name, partitions or BROKERS_CHOICE, factor or BROKERS_CHOICE, settings)
     try:
-        connection.admin().create_topics([wanted])[name].result()
+        demanded(calls.create(connection, [wanted])[name])
     except Exception as error:
         if options.has("if-not-exists") and code_and_message(error)[0] == TOPIC_EXISTS:
             return
@@ -174,28 +177,22 @@ def list_topics(connection: Connection, options: Options) -> None:
 
 
 def alter(connection: Connection, options: Options) -> None:
-    from confluent_kafka.admin import NewPartitions
-
     assignment = replica_assignment(options.text("replica-assignment") or "")
     names = existing_topics(connection, options)
     if not names:
         return
     total = options.number("partitions")
-    admin = connection.admin()
-    topics = admin.list_topics().topics
-    wanted = []
-    for name in names:
-        added = assignment[len(topics[name].partitions) :]
-        wanted.append(NewPartitions(name, total, added) if added else NewPartitions(name, total))
-    for future in admin.create_partitions(wanted).values():
-        future.result()
+    topics = metadata(connection).topics
+    added = {name: assignment[len(topics[name].partitions) :] for name in names}
+    for answer in calls.add_partitions(connection, dict.fromkeys(names, total), added).values():
+        demanded(answer)
 
 
 def delete(connection: Connection, options: Options) -> None:
     names = existing_topics(connection, options)
     if names:
-        for future in connection.admin().delete_topics(names).values():
-            future.result()
+        for answer in calls.delete(connection, names).values():
+            demanded(answer)
 
 
 def describe(connection: Connection, options: Options) -> None:
@@ -224,7 +221,7 @@ def describe(connection: Connection, options: Options) -> None:
 def matching_topics(connection: Connection, options: Options) -> list[str]:
     pattern = options.text("topic")
     matches = include_list(pattern) if pattern is not None else (lambda name: True)
-    names = sorted(connection.admin().list_topics().topics)
+    names = calls.names(connection)
     hidden = INTERNAL if options.has("exclude-internal") else ()
     return [name for name in names if name not in hidden and matches(name)]
 

@@ -7,23 +7,17 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from moldau.cli.calls import transactions
+from moldau.cli.calls.transactions import Marker
 from moldau.cli.kafka.argument_parser import ArgumentParser, ArgumentsRefused, long, short
 from moldau.cli.kafka.connecting import SERVERS, connect_with
 from moldau.cli.kafka.failures import message_of
 from moldau.cli.kafka.options import ToolError
-from moldau.cli.kafka.transaction_calls import (
-    Partition,
-    Producer,
-    describe_producers,
-    describe_transaction,
-    list_transactions,
-    terminate,
-    write_abort_marker,
-)
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from moldau.client.cluster import Cluster
+    from moldau.cli.connect import Connection
 
 NONE: Final = "None"
 NOT_FOUND: Final = "DescribeTransactions request for transactionalId `{}` failed because the ID could not be found"
@@ -79,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
         from moldau.cli.connect import read_properties
 
         properties = read_properties(Path(given.command_config))
-    cluster = connect_with(properties | {SERVERS: given.bootstrap_server}).wire()
+    cluster = connect_with(properties | {SERVERS: given.bootstrap_server})
     {
         "list": show_list,
         "describe": show_transaction,
@@ -105,37 +99,37 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
 # -- commands ------------------------------------------------------------------------------------------------------
 
 
-def show_list(cluster: Cluster, given: Namespace) -> None:
+def show_list(cluster: Connection, given: Namespace) -> None:
     duration = -1 if given.duration_filter is None else given.duration_filter
     try:
-        found = list_transactions(cluster, duration=duration, pattern=given.transactional_id_pattern)
+        found = transactions.list_transactions(cluster, longer_than_ms=duration, pattern=given.transactional_id_pattern)
     except KafkaError as error:
         raise failed("Failed to list transactions", error) from None
-    rows = [(each.transactional_id, broker, each.producer_id, each.transaction_state) for broker, each in found]
+    rows = [(each.transactional_id, each.coordinator, each.producer_id, each.state) for each in found]
     print_table(("TransactionalId", "Coordinator", "ProducerId", "TransactionState"), rows)
 
 
-def show_transaction(cluster: Cluster, given: Namespace) -> None:
+def show_transaction(cluster: Connection, given: Namespace) -> None:
     name = given.transactional_id
     try:
-        coordinator, found = describe_transaction(cluster, name)
+        found = transactions.describe(cluster, name)
     except KafkaError as error:
         if error.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             error = KafkaError(error.code, NOT_FOUND.format(name))
         raise failed(f"Failed to describe transaction state of transactional-id `{name}`", error) from None
-    started = found.transaction_start_time_ms
-    partitions = ",".join(f"{topic.topic}-{index}" for topic in found.topics for index in topic.partitions)
+    started = found.started_ms
+    partitions = ",".join(map(str, found.partitions))
     headers = (
         "CoordinatorId", "TransactionalId", "ProducerId", "ProducerEpoch", "TransactionState", "TransactionTimeoutMs",
         "CurrentTransactionStartTimeMs", "TransactionDurationMs", "TopicPartitions",
     )  # fmt: skip
     row = (
-        coordinator,
+        found.coordinator,
         name,
         found.producer_id,
         found.producer_epoch,
-        found.transaction_state,
-        found.transaction_timeout_ms,
+        found.state,
+        found.timeout_ms,
         started if started >= 0 else NONE,
         now_ms() - started if started >= 0 else NONE,
         partitions,
@@ -143,15 +137,13 @@ def show_transaction(cluster: Cluster, given: Namespace) -> None:
     print_table(headers, [row])
 
 
-def show_producers(cluster: Cluster, given: Namespace) -> None:
-    place = (given.topic, given.partition)
+def show_producers(cluster: Connection, given: Namespace) -> None:
+    place = TopicPartition(given.topic, given.partition)
     try:
-        producers = describe_producers(cluster, [place], given.broker_id)[place]
+        producers = transactions.describe_producers(cluster, [place], given.broker_id)[place]
     except KafkaError as error:
         asked = "leader" if given.broker_id is None else f"broker {given.broker_id}"
-        raise failed(
-            f"Failed to describe producers for partition {given.topic}-{given.partition} on {asked}", error
-        ) from None
+        raise failed(f"Failed to describe producers for partition {place} on {asked}", error) from None
     headers = (
         "ProducerId", "ProducerEpoch", "LatestCoordinatorEpoch", "LastSequence", "LastTimestamp",
         "CurrentTransactionStartOffset",
@@ -170,8 +162,8 @@ def show_producers(cluster: Cluster, given: Namespace) -> None:
     print_table(headers, rows)
 
 
-def abort(cluster: Cluster, given: Namespace) -> None:
-    place = (given.topic, given.partition)
+def abort(cluster: Connection, given: Namespace) -> None:
+    place = TopicPartition(given.topic, given.partition)
     if given.start_offset is None and given.producer_id is None:
         raise ToolError(
             "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 or above) or "
@@ -181,41 +173,39 @@ def abort(cluster: Cluster, given: Namespace) -> None:
         for name in ("producer-epoch", "coordinator-epoch"):
             if getattr(given, name.replace("-", "_")) is None:
                 raise ToolError(f"Missing required argument --{name}")
-        marker = (given.producer_id, given.producer_epoch, max(0, given.coordinator_epoch))
+        marker = Marker(given.producer_id, given.producer_epoch, max(0, given.coordinator_epoch))
     else:
         marker = open_transaction(cluster, place, given.start_offset)
     try:
-        write_abort_marker(cluster, place, *marker)
+        transactions.write_abort_marker(cluster, place, marker)
     except KafkaError as error:
-        producer_id, epoch, coordinator_epoch = marker
         raise failed(
-            f"Failed to abort transaction AbortTransactionSpec(topicPartition={place[0]}-{place[1]}, "
-            f"producerId={producer_id}, producerEpoch={epoch}, coordinatorEpoch={coordinator_epoch})",
+            f"Failed to abort transaction AbortTransactionSpec(topicPartition={place}, "
+            f"producerId={marker.producer_id}, producerEpoch={marker.producer_epoch}, "
+            f"coordinatorEpoch={marker.coordinator_epoch})",
             error,
         ) from None
 
 
-def open_transaction(cluster: Cluster, place: Partition, offset: int) -> tuple[int, int, int]:
+def open_transaction(cluster: Connection, place: TopicPartition, offset: int) -> Marker:
     try:
-        producers = describe_producers(cluster, [place], None)[place]
+        found = transactions.open_in(cluster, [place])
     except KafkaError as error:
-        raise failed(f"Failed to validate producer state for partition {place[0]}-{place[1]}", error) from None
-    for each in producers:
-        if each.current_txn_start_offset == offset:
-            return each.producer_id, each.producer_epoch, max(0, each.coordinator_epoch)
-    raise ToolError(
-        f"Could not find any open transactions starting at offset {offset} on partition {place[0]}-{place[1]}"
-    )
+        raise failed(f"Failed to validate producer state for partition {place}", error) from None
+    for each in found:
+        if each.start_offset == offset:
+            return each.marker
+    raise ToolError(f"Could not find any open transactions starting at offset {offset} on partition {place}")
 
 
-def force_termination(cluster: Cluster, given: Namespace) -> None:
+def force_termination(cluster: Connection, given: Namespace) -> None:
     try:
-        terminate(cluster, given.transactionalId)
+        transactions.fence(cluster, given.transactionalId)
     except KafkaError as error:
         raise failed(f"Failed to force terminate transactionalId `{given.transactionalId}`", error) from None
 
 
-def find_hanging(cluster: Cluster, given: Namespace) -> None:
+def find_hanging(cluster: Connection, given: Namespace) -> None:
     if given.topic is None and given.broker_id is None:
         raise ToolError(
             "The `find-hanging` command requires either --topic or --broker-id to limit the scope of the search"
@@ -225,11 +215,10 @@ def find_hanging(cluster: Cluster, given: Namespace) -> None:
     places = places_to_search(cluster, given)
     oldest = given.max_transaction_timeout * 60_000
     now = now_ms()
-    candidates = [
-        (place, producer)
-        for place, producers in describe_producers(cluster, places, given.broker_id).items()
-        for producer in producers
-        if producer.current_txn_start_offset >= 0 and now - producer.last_timestamp > oldest
+    old = [
+        each
+        for each in transactions.open_in(cluster, places, given.broker_id)
+        if now - each.producer.last_timestamp > oldest
     ]
     headers = (
         "Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch", "StartOffset", "LastTimestamp",
@@ -237,57 +226,33 @@ def find_hanging(cluster: Cluster, given: Namespace) -> None:
     )  # fmt: skip
     rows = [
         (
-            *place,
-            each.producer_id,
-            each.producer_epoch,
-            each.coordinator_epoch,
-            each.current_txn_start_offset,
-            each.last_timestamp,
-            (now - each.last_timestamp) // 60_000,
+            *each.place,
+            each.producer.producer_id,
+            each.producer.producer_epoch,
+            each.producer.coordinator_epoch,
+            each.start_offset,
+            each.producer.last_timestamp,
+            (now - each.producer.last_timestamp) // 60_000,
         )
-        for place, each in hanging_among(cluster, candidates)
+        for each in transactions.hanging(cluster, old)
     ]
     print_table(headers, rows)
 
 
-def places_to_search(cluster: Cluster, given: Namespace) -> list[Partition]:
+def places_to_search(cluster: Connection, given: Namespace) -> list[TopicPartition]:
     if given.partition is not None:
-        return [(given.topic, given.partition)]
+        return [TopicPartition(given.topic, given.partition)]
     wanted = None if given.topic is None else [given.topic]
     places = []
-    for topic in cluster.metadata(wanted).topics:
+    for topic in cluster.wire().metadata(wanted).topics:
         if topic.error_code:
             raise failed("Failed to describe 1 topics", KafkaError(ErrorCode(topic.error_code)))
         places += [
-            (topic.name or "", each.partition_index)
+            TopicPartition(topic.name or "", each.partition_index)
             for each in topic.partitions
             if given.broker_id is None or given.broker_id in each.replica_nodes
         ]
     return places
-
-
-def hanging_among(cluster: Cluster, candidates: list[tuple[Partition, Producer]]) -> list[tuple[Partition, Producer]]:
-    """Those whose coordinator knows nothing of them any more: no marker will come."""
-    ids = {each.producer_id for _, each in candidates}
-    if not ids:
-        return []
-    names = {each.producer_id: each.transactional_id for _, each in list_transactions(cluster, producer_ids=ids)}
-    hanging = []
-    for place, producer in candidates:
-        name = names.get(producer.producer_id)
-        if name is None or place not in partitions_under_way(cluster, name):
-            hanging.append((place, producer))
-    return hanging
-
-
-def partitions_under_way(cluster: Cluster, transactional_id: str) -> set[Partition]:
-    try:
-        _, found = describe_transaction(cluster, transactional_id)
-    except KafkaError as error:
-        if error.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            return set()
-        raise
-    return {(topic.topic, index) for topic in found.topics for index in topic.partitions}
 
 
 def now_ms() -> int:

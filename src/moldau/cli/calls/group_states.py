@@ -6,11 +6,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from moldau.cli.kafka.group_errors import Wrapped
+from moldau.cli.calls.answers import refuse
 from moldau.client.cluster import CoordinatorKind
 from moldau.client.errors import VersionUnsupported
 from moldau.coordinators.groups.embedded import read_assignment
-from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.errors import ErrorCode
+from moldau.types.ids import TopicPartition
 from moldau.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -25,13 +26,7 @@ if TYPE_CHECKING:
     from moldau.cli.connect import Connection
     from moldau.client.cluster import Cluster
 
-Partition = tuple[str, int]
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
-PASSING = (
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +35,8 @@ class Member:
     host: str
     client_id: str
     instance_id: str
-    assigned: list[Partition]
-    target: list[Partition] = field(default_factory=list)
+    assigned: list[TopicPartition]
+    target: list[TopicPartition] = field(default_factory=list)
     epoch: int | None = None
     upgraded: bool | None = None
 
@@ -105,9 +100,9 @@ def from_consumer_member(member: ConsumerMember) -> Member:
     )
 
 
-def partitions_of(assignment: Assignment | None) -> list[Partition]:
+def partitions_of(assignment: Assignment | None) -> list[TopicPartition]:
     topics = assignment.topic_partitions if assignment else ()
-    return [(each.topic_name, index) for each in topics for index in each.partitions]
+    return [TopicPartition(each.topic_name, index) for each in topics for index in each.partitions]
 
 
 def as_classic_group(cluster: Cluster, group_id: str) -> Group:
@@ -134,12 +129,5 @@ def from_classic(cluster: Cluster, group: ClassicGroup) -> Group:
     return Group(group.group_id, group.group_state, group.protocol_data, address, node, members)
 
 
-def flat(by_topic: Mapping[str, Collection[int]]) -> list[Partition]:
-    return [(topic, index) for topic, indexes in by_topic.items() for index in indexes]
-
-
-def refuse(code: int, message: str | None) -> None:
-    if code in PASSING:
-        raise KafkaError(ErrorCode(code), message)
-    if code:
-        raise Wrapped(code, message)
+def flat(by_topic: Mapping[str, Collection[int]]) -> list[TopicPartition]:
+    return [TopicPartition(topic, index) for topic, indexes in by_topic.items() for index in indexes]

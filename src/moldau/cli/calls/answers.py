@@ -1,0 +1,76 @@
+"""What librdkafka's admin client answers, as values; and partitions in its type and in ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError as Refusal
+    from confluent_kafka import TopicPartition as ClientPartition
+
+SECONDS: Final = 30.0
+# librdkafka's own timers end a call; the future is only watched a little longer.
+GRACE_SECONDS: Final = 5.0
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def outcome(future: Future[Any]) -> Any | Refusal:
+    from confluent_kafka import KafkaException
+
+    try:
+        return future.result(SECONDS + GRACE_SECONDS)
+    except KafkaException as error:
+        refused: Refusal = error.args[0]
+        return refused
+
+
+def outcomes(futures: Mapping[K, Future[Any]]) -> dict[K, Any]:
+    """Values, and Refusals in place of some."""
+    return {key: outcome(future) for key, future in futures.items()}
+
+
+def is_refusal(answer: object) -> bool:
+    from confluent_kafka import KafkaError
+
+    return isinstance(answer, KafkaError)
+
+
+def demanded(answer: V | Refusal) -> V:
+    """The answer, or the exception that says why there is none."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    if isinstance(answer, KafkaError):
+        raise KafkaException(answer)
+    return answer
+
+
+def refuse(code: int, message: str | None = None) -> None:
+    """Raises what an answer of our own client carries, with the broker's message alone."""
+    if code:
+        raise KafkaError(ErrorCode(code), message)
+
+
+def for_client(place: TopicPartition, offset: int | None = None) -> ClientPartition:
+    from confluent_kafka import TopicPartition as ClientPartition
+
+    return ClientPartition(*place) if offset is None else ClientPartition(*place, offset)
+
+
+def place_of(partition: Any) -> TopicPartition:
+    """From the client's own type, or anything with a topic and a partition."""
+    return TopicPartition(str(partition.topic), int(partition.partition))
+
+
+def by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """As requests carry partitions: the numbers under their topics."""
+    found: dict[str, list[int]] = {}
+    for place in places:
+        found.setdefault(place.topic, []).append(place.partition)
+    return found

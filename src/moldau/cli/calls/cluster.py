@@ -1,0 +1,69 @@
+"""Brokers, their log folders and features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from moldau.cli.calls.answers import SECONDS, outcome, refuse
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError as Refusal
+
+    from moldau.cli.connect import Connection
+    from moldau.wire.messages.describe_log_dirs import DescribeLogDirsResult
+
+
+def metadata(cluster: Connection) -> Any:
+    """Brokers and every topic with its partitions (confluent_kafka.admin.ClusterMetadata)."""
+    return cluster.admin().list_topics(timeout=SECONDS)
+
+
+def describe(cluster: Connection) -> Any | Refusal:
+    """Cluster id, controller and brokers (confluent_kafka.admin.DescribeClusterResult)."""
+    return outcome(cluster.admin().describe_cluster(request_timeout=SECONDS))
+
+
+def broker_ids(cluster: Connection) -> list[int]:
+    return sorted(metadata(cluster).brokers)
+
+
+def finalized_features(cluster: Connection) -> dict[str, int]:
+    """The features that the whole cluster has agreed on, by name."""
+    wire = cluster.wire()
+    return dict(sorted(wire.connection(wire.broker_ids()[0]).finalized_features.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    broker: int
+    path: str
+    error_code: int
+    total_bytes: int
+    usable_bytes: int
+    used_bytes: int
+    partitions: int
+
+
+def log_dirs(cluster: Connection, broker: int) -> list[DescribeLogDirsResult]:
+    """The log folders of a broker with every partition in them."""
+    from moldau.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+
+    answer = cluster.wire().to_broker(broker, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
+    refuse(answer.error_code)
+    return list(answer.results)
+
+
+def log_dir_sums(cluster: Connection, broker: int) -> list[LogDir]:
+    return [
+        LogDir(
+            broker,
+            found.log_dir,
+            found.error_code,
+            found.total_bytes,
+            found.usable_bytes,
+            sum(part.partition_size for topic in found.topics for part in topic.partitions),
+            sum(len(topic.partitions) for topic in found.topics),
+        )
+        for found in log_dirs(cluster, broker)
+    ]
