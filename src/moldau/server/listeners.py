@@ -8,12 +8,11 @@ import logging
 import socket
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
-from typing import Any
 
 from moldau.config.broker import BrokerConfig
 from moldau.config.listeners import Listener
 from moldau.metrics import Metrics
+from moldau.server.appends import RunBlocking
 from moldau.server.buffers import DEFAULT_BUDGET_BYTES, Budget, BufferPool
 from moldau.server.connection import SCRATCH_BYTES, AnswerGate, Connection, Frame
 
@@ -30,7 +29,7 @@ class Host:
         self,
         config: BrokerConfig,
         dispatch: Callable[[Connection, Frame], None],
-        executor: Executor,
+        run_blocking: RunBlocking,
         metrics: Metrics,
         gate: AnswerGate,
     ) -> None:
@@ -44,7 +43,7 @@ class Host:
         self.dispatch = dispatch
         self.connections: set[Connection] = set()
         self._config = config
-        self._executor = executor
+        self.run_blocking = run_blocking
         self._per_address: Counter[str] = Counter()
         metrics.gauge(lambda: len(self.connections), "kafka.server", "socket-server-metrics", "connection-count")
         metrics.gauge(lambda: self.budget.used, "kafka.network", "SocketServer", "MemoryPoolUsed")
@@ -70,9 +69,6 @@ class Host:
         self._per_address[address] -= 1
         if self._per_address[address] <= 0:
             del self._per_address[address]
-
-    def run_blocking(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
-        return asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         self._config = config

@@ -1,5 +1,5 @@
-"""What a broker is given instead of making it: where metadata is kept, who may do what, how time passes, what chance
-says. One value, so that a test or a simulation hands over its own.
+"""What a broker is given instead of making it: where metadata is kept, files, threads, who may do what, how time
+passes, what chance says. One value, so that a test or a simulation hands over its own.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from uuid import UUID
 from moldau.metadata.store import MetadataStore
 from moldau.security.authorizer import AllowAll, Authorizer
 from moldau.security.quotas import QuotaManager, Unlimited
+from moldau.server.appends import RunBlocking
+from moldau.storage.files import FileSystem
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,8 @@ class Clocks:
 @dataclass(frozen=True, slots=True)
 class Services:
     store: MetadataStore
+    files: FileSystem
+    run_blocking: RunBlocking
     clocks: Clocks
     rng: Random
     new_uuid: Callable[[], UUID]

@@ -64,7 +64,11 @@ async def opened() -> tuple[SlowStore, Controller]:
     store = SlowStore(await LocalStore.open("/metadata", at_once, files=LossyFiles()))
     images = ImageHolder(cast(Any, store))
     await images.start()
-    return store, Controller(Services(cast(Any, store), cast(Any, None), Random(1), uuid4), images, cast(Any, None))
+    return store, Controller(
+        Services(cast(Any, store), cast(Any, None), cast(Any, None), cast(Any, None), Random(1), uuid4),
+        images,
+        cast(Any, None),
+    )
 
 
 def create_if_missing(image: ClusterImage) -> Decision[str]:

@@ -1,0 +1,252 @@
+"""A broker without its sockets: builds the parts in the order in which they need each other, and takes them down in
+reverse. What is real (clocks, files, threads, the store) is given to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+from uuid import UUID
+
+from moldau.config.broker import BrokerConfig
+from moldau.config.topic import TopicConfig
+from moldau.coordinators.machine import ProducerStamp
+from moldau.metadata.codec import BrokerEntry, Listener
+from moldau.metadata.controller.brokers import form_cluster, register_broker, unfence_broker
+from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER
+from moldau.metadata.controller.min_insync import settings_of_a_new_cluster
+from moldau.metadata.controller.partitions import raise_leader_epochs
+from moldau.metadata.image import ClusterImage, TopicImage
+from moldau.metadata.publisher import ImageHolder
+from moldau.metrics import Metrics
+from moldau.replication.fetch_sessions import FetchSessions
+from moldau.server.appends import AppendQueue
+from moldau.server.broker import Broker
+from moldau.server.connection import AnswerGate
+from moldau.server.controller import Controller
+from moldau.server.coordination.groups import forget_deleted_topics, group_service
+from moldau.server.coordination.loop_timers import LoopTimers
+from moldau.server.coordination.markers import MarkerWriter
+from moldau.server.coordination.service import CoordinatorService
+from moldau.server.coordination.transactions import TransactionCoordinator
+from moldau.server.dispatch import Dispatcher
+from moldau.server.duties import begin_duties, begin_transaction_duties
+from moldau.server.dynamic_config import DynamicConfig, reconfigured_topics
+from moldau.server.gauges import register_gauges
+from moldau.server.handlers.catalogue import APIS
+from moldau.server.listeners import Host
+from moldau.server.partition_table import PartitionTable
+from moldau.server.producer_ids import ProducerIds
+from moldau.server.recovery_progress import RecoveryProgress
+from moldau.server.services import Services
+from moldau.server.upkeep import Upkeep
+from moldau.storage.log import PartitionLog
+from moldau.storage.manager import LogManager, ManagerEvents
+from moldau.types.ids import TopicPartition
+from moldau.work.turns import Work
+from moldau.work.turns import run as run_work
+
+log = logging.getLogger("moldau.server.core")
+
+#: A client's listener: its name, and the host and port that it is told.
+Advertised = Mapping[str, tuple[str, int]]
+
+
+class BrokerCore:
+    def __init__(self, config: BrokerConfig, services: Services, fail: Callable[[str], None]) -> None:
+        """`fail` is called, with the reason, when the broker cannot go on."""
+        self.services = services
+        self._fail = fail
+        self._dynamic = DynamicConfig(config)
+        self._loop = asyncio.get_running_loop()
+        self.metrics = Metrics()
+        self.upkeep = Upkeep()
+        self._coordinators: tuple[CoordinatorService[Any], ...] = ()
+
+    @property
+    def config(self) -> BrokerConfig:
+        """As it is now, with what was changed while the broker ran."""
+        return self._dynamic.current
+
+    # --- start ---
+
+    async def open(self) -> None:
+        """Reads metadata and logs: after a crash this is what takes long."""
+        await self._open_metadata()
+        await self._open_logs()
+
+    async def join(self, advertised: Advertised) -> None:
+        """Makes this broker a member of the cluster, and everything that serves requests."""
+        await self._register(advertised)
+        self._build_broker()
+        begin_transaction_duties(self.upkeep, self.config, self.transactions)
+        clocks = self.services.clocks
+        begin_duties(self.upkeep, self.config, self.logs, self.host, clocks.wall_ms, self._loop.time)
+
+    async def _open_metadata(self) -> None:
+        self.images = ImageHolder(
+            self.services.store, lambda error: self._fail(f"the metadata cannot be followed: {error}")
+        )
+        await self.images.start()
+        self.controller = Controller(self.services, self.images, lambda: self.config)
+        first_settings = settings_of_a_new_cluster(self.config)
+        cluster_id = new_cluster_id(self.services.new_uuid())
+        await self.controller.decide(
+            lambda image: form_cluster(image, cluster_id, FEATURES_OF_A_NEW_CLUSTER, first_settings)
+        )
+        self._dynamic.load(self.images.image)
+        self.images.subscribe(self._dynamic.apply)
+
+    async def _open_logs(self) -> None:
+        """The leader epochs are raised first: no two histories of a partition share an epoch."""
+        services, rng = self.services, self.services.rng
+        self.logs = LogManager(
+            services.files,
+            self.config,
+            events=ManagerEvents(
+                directory_failed=self._directory_failed,
+                all_directories_failed=lambda: self._fail("no log folder is left"),
+                log_replaced=self._log_replaced,
+            ),
+            run_blocking=services.run_blocking,
+            wall_ms=services.clocks.wall_ms,
+            new_uuid=services.new_uuid,
+            jitter=lambda limit: rng.randrange(limit) if limit > 0 else 0,
+        )
+        self.partitions = PartitionTable(self.config.node_id, self.logs, self.topic_config)
+        self.logs.high_watermark = self.partitions.high_watermark
+        await self.logs.open(self.images.image.cluster_id or "")
+        await self.controller.decide(lambda image: raise_leader_epochs(image, self.config.node_id))
+        image = self.images.image
+        await self.logs.load(
+            topic_config=lambda name: self.topic_config(image.topics[name]),
+            is_known=lambda partition, topic_id: is_known(image, partition, topic_id),
+            on_progress=RecoveryProgress(services.clocks.monotonic),
+        )
+        await run_work(self.partitions.load(image))
+        self.images.subscribe(self.partitions.apply, self.partitions.preparing)
+
+    def topic_config(self, topic: TopicImage) -> TopicConfig:
+        return TopicConfig.resolve(topic.configs, self.config)
+
+    async def _register(self, advertised: Advertised) -> None:
+        listeners = tuple(Listener(name, host, port, "PLAINTEXT") for name, (host, port) in advertised.items())
+        entry = BrokerEntry(self.services.new_uuid(), listeners, self.config.broker_rack)
+        await self.controller.decide(lambda image: register_broker(image, self.config.node_id, entry))
+        await self.controller.decide(lambda image: unfence_broker(image, self.config.node_id))
+
+    def _build_broker(self) -> None:
+        config = self.config
+        rng = self.services.rng
+        gate = AnswerGate()
+        self.appends = AppendQueue(
+            self._loop.call_soon, self.services.run_blocking, self.logs.io_failed, self._segment_rolled, gate
+        )
+        self._begin_coordination()
+        self.broker = Broker(
+            config,
+            self.services,
+            self.images,
+            self.controller,
+            self.logs,
+            self.partitions,
+            self.appends,
+            self.metrics,
+            FetchSessions(config.max_incremental_fetch_session_cache_slots, lambda: rng.randrange(1, 2**31)),
+            self.groups,
+            self.transactions,
+            self.producer_ids,
+            APIS,
+        )
+        self.dispatcher = Dispatcher(self.broker, APIS)
+        self.host = Host(config, self.dispatcher.dispatch, self.services.run_blocking, self.metrics, gate)
+        self._dynamic.subscribe(self._reconfigure)
+        register_gauges(self.metrics, self.partitions, self.logs)
+
+    def _begin_coordination(self) -> None:
+        timers = LoopTimers(self._loop)
+        services, wall_ms = self.services, self.services.clocks.wall_ms
+        self.producer_ids = ProducerIds(self.controller)
+        self.groups = group_service(
+            timers,
+            self.partitions,
+            self.appends,
+            services.run_blocking,
+            lambda: self.config,
+            lambda: self.images.image,
+            self._loop.time,
+            wall_ms,
+            services.new_uuid,
+        )
+        markers = MarkerWriter(self.partitions, self.appends, wall_ms, self._transaction_ended)
+        self.transactions = TransactionCoordinator(
+            timers,
+            self.partitions,
+            self.appends,
+            services.run_blocking,
+            lambda: self.config,
+            lambda: self.images.image,
+            self._loop.time,
+            wall_ms,
+            self.producer_ids,
+            markers,
+        )
+        self._coordinators = (self.groups, self.transactions.service)
+        for service in self._coordinators:
+            service.load(self.images.image)
+            self.images.subscribe(service.apply)
+        self.images.subscribe(lambda old, new, delta: forget_deleted_topics(self.groups, delta))
+
+    # --- events ---
+
+    def _transaction_ended(self, partition: TopicPartition, producer: ProducerStamp, committed: bool) -> None:
+        if partition.topic == self.groups.topic:
+            self.groups.runtime.end_transaction(partition.partition, producer, committed)
+
+    def _reconfigure(self, old: BrokerConfig, new: BrokerConfig) -> Work[None]:
+        self.broker.config = new
+        self.host.reconfigure(new)
+        yield from self.logs.reconfigure(new)
+        for topic in reconfigured_topics(old, new, self.images.image):
+            yield from self.partitions.reconfigure(topic)
+
+    def _segment_rolled(self, partition_log: PartitionLog) -> None:
+        self.logs.note_rolled(partition_log)
+        self.upkeep.once("the flush of a completed segment", self.logs.flush_rolled)
+
+    def _log_replaced(self, partition: TopicPartition, moved: PartitionLog) -> None:
+        self.partitions.replace_log(partition, moved)
+
+    def _directory_failed(self, path: str, lost: Collection[TopicPartition], error: Exception) -> None:
+        self.partitions.take_offline(lost)
+        for service in self._coordinators:
+            service.logs_lost()
+
+    # --- end ---
+
+    async def stop(self) -> None:
+        """Lets requests under way finish; those that wait are sent away."""
+        await self.upkeep.stop()
+        self.appends.flush()
+        # Whoever waits for a group is sent to its next coordinator, instead of being waited for.
+        await self.transactions.stop()
+        await self.groups.stop()
+
+    async def close(self) -> None:
+        """Flushes, and marks the shutdown as clean."""
+        self.appends.flush()
+        self.images.stop()
+        await self.logs.close(clean=True)
+        await self.services.store.close()
+
+
+def is_known(image: ClusterImage, partition: TopicPartition, topic_id: UUID | None) -> bool:
+    topic = image.topics.get(partition.topic)
+    return topic is not None and partition.partition < len(topic.partitions) and topic_id in (None, topic.id)
+
+
+def new_cluster_id(unique: UUID) -> str:
+    return base64.urlsafe_b64encode(unique.bytes).rstrip(b"=").decode()
