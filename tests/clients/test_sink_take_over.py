@@ -19,7 +19,6 @@ from moldau.spark.writing.links import Links
 from moldau.spark.writing.marker_store import MarkerStore
 from moldau.spark.writing.sink_state import SinkRegister
 from moldau.spark.writing.task import LOOK_AGAIN_SECONDS, TAKE_OVER_SECONDS, Clock
-from moldau.spark.writing.transactions import Patience
 from tests.peers.apache_kafka import ApacheKafka
 from tests.support.admin import create_topic
 from tests.support.sink import Killed, KillSwitch, Sink, read_committed, rows_of
@@ -27,12 +26,12 @@ from tests.support.sink import Killed, KillSwitch, Sink, read_committed, rows_of
 TASKS = 6
 RUNS = 10
 SINKS_ON_PEER = 15
-PATIENCE = Patience(30.0, 60_000)
+TRANSACTION_MS = 60_000
 
 
 def register_of(sink: Sink, links: Links) -> SinkRegister:
-    store = MarkerStore(links.cluster, sink.identity.group, PATIENCE.retry_seconds)
-    return SinkRegister(links.cluster, sink.identity, store, PATIENCE, time.monotonic)
+    store = MarkerStore(links.cluster, sink.identity.group)
+    return SinkRegister(links.cluster, sink.identity, store, TRANSACTION_MS, time.monotonic)
 
 
 def never(seconds: float) -> None:

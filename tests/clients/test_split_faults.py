@@ -145,8 +145,8 @@ def test_a_broker_that_is_killed_and_comes_back(own_broker: StartBroker, path: s
 def test_no_broker_at_all(path: str) -> None:
     port = free_port()
     split = Split("absent", None, 0, 7, 9)
-    with pytest.raises(ClusterUnavailable, match=rf"absent-0 at offset 7: .*127\.0\.0\.1:{port}.*pollTimeoutMs"):
-        task_rows(f"127.0.0.1:{port}", split, path=path, timeout_seconds=0.3)
+    with pytest.raises(ClusterUnavailable, match=rf"absent-0 at offset 7: .*127\.0\.0\.1:{port}.*api\.timeout"):
+        task_rows(f"127.0.0.1:{port}", split, path=path, patience_seconds=0.3)
 
 
 @every_path

@@ -75,7 +75,7 @@ class Job:
         self.starts = 0
 
     def ensure(self) -> None:
-        if self._process is not None and self._process.poll() is None:
+        if self.is_running:
             return
         self.kill()
         layout = LAYOUTS[self.starts % len(LAYOUTS)]
@@ -91,6 +91,10 @@ class Job:
                 start_new_session=True,
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, taken from a library loaded before
             )
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     def kill(self) -> None:
         """The driver with its JVM and Python processes."""

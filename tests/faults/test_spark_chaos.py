@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults import broker_stops
 from tests.faults.spark_chaos import KINDS, run
 
 KILLS = 10
+STOPS = 5
+AWAY_SECONDS = (20.0, 30.0)
 
 
 @pytest.mark.chaos
@@ -23,3 +26,11 @@ def test_killed_at_random_moments(tmp_path: Path, kind: str) -> None:
         print(run([kind], KILLS, seed, tmp_path, print))
     except AssertionError as broken:
         raise AssertionError(f"{broken}\nagain with: {command}") from broken
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(3600)
+def test_a_broker_that_is_away_for_less_than_the_patience_fails_no_batch(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"again with: python -m tests.faults.broker_stops --stops {STOPS} --seed {seed}")
+    print(broker_stops.run(STOPS, AWAY_SECONDS, seed, tmp_path, print))

@@ -24,8 +24,13 @@ that can log in."""
 Row = tuple[Any, ...]
 
 
-def client_settings(address: str) -> ClientSettings:
-    return ClientSettings.from_properties({"bootstrap.servers": address, "retry.backoff.ms": "20"})
+def client_properties(address: str, patience_seconds: float = 2 * SECONDS) -> dict[str, str]:
+    patience_ms = str(round(patience_seconds * 1000))
+    return {"bootstrap.servers": address, "retry.backoff.ms": "20", "default.api.timeout.ms": patience_ms}
+
+
+def client_settings(address: str, patience_seconds: float = 2 * SECONDS) -> ClientSettings:
+    return ClientSettings.from_properties(client_properties(address, patience_seconds))
 
 
 def split_of(address: str, topic: str, start: int, end: int, partition: int = 0) -> Split:
@@ -36,14 +41,19 @@ def split_of(address: str, topic: str, start: int, end: int, partition: int = 0)
 
 
 def batches_through(
-    path: str, address: str, split: Split, settings: ReadSettings, columns: Sequence[str] = COLUMNS
+    path: str,
+    address: str,
+    split: Split,
+    settings: ReadSettings,
+    columns: Sequence[str] = COLUMNS,
+    patience_seconds: float = 2 * SECONDS,
 ) -> Iterator[Any]:
     """The batches of a split over one of PATHS."""
     if path != LIBRDKAFKA:
         chosen = replace(settings, far_seconds=0.0 if path == LANES else 60.0)
-        return read_split(split, client_settings(address), chosen, columns)
+        return read_split(split, client_settings(address, patience_seconds), chosen, columns)
     assembler = Assembler(columns, split.topic, split.partition)
-    return read_with_librdkafka(split, settings, assembler, {"bootstrap.servers": address, "retry.backoff.ms": "20"})
+    return read_with_librdkafka(split, settings, assembler, client_properties(address, patience_seconds))
 
 
 def task_rows(
@@ -52,12 +62,13 @@ def task_rows(
     columns: Sequence[str] = COLUMNS,
     settings: ReadSettings | None = None,
     path: str = WIRE,
+    patience_seconds: float = 2 * SECONDS,
     **changes: Any,
 ) -> list[Row]:
     """The rows of a split, column by column in the order asked for; times in microseconds."""
     chosen = replace(settings or ReadSettings(timeout_seconds=SECONDS), **changes)
     rows: list[Row] = []
-    for batch in batches_through(path, address, split, chosen, columns):
+    for batch in batches_through(path, address, split, chosen, columns, patience_seconds):
         batch.validate(full=True)
         assert batch.num_rows
         rows += rows_of(batch)

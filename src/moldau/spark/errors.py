@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
-
-FIRST_CONTACT_SECONDS: Final = 10.0
-"""How long a query waits at its start for a broker that is not there."""
 
 
 class SourceError(Exception):
@@ -34,8 +30,12 @@ def no_broker_answers(addresses: Iterable[object], cause: object, seconds: float
     return ClusterUnavailable(
         f"no answer from the cluster of kafka.bootstrap.servers ({servers}), tried for {seconds:g} s: {cause}. Check "
         "that it runs and that its listeners can be reached from here, then start again: a stream goes on from its "
-        "checkpoint. kafka.default.api.timeout.ms says how long a running query waits"
+        "checkpoint. kafka.default.api.timeout.ms says how long a query waits"
     )
+
+
+def out_of_patience(said: str, seconds: float) -> ClusterUnavailable:
+    return ClusterUnavailable(f"{said}; tried for {seconds:g} s (kafka.default.api.timeout.ms)")
 
 
 class ForeignCheckpoint(SourceError):

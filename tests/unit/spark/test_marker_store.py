@@ -63,7 +63,7 @@ def topic() -> MarkerTopic:
 def make_room(topic: MarkerTopic, task: int) -> list[str]:
     """As a new task does it in a process that keeps its connections."""
     topic.asked.clear()
-    MarkerStore(cast("Cluster", topic), "group", 10.0).make_room(task)
+    MarkerStore(cast("Cluster", topic), "group").make_room(task)
     return topic.asked
 
 

@@ -29,7 +29,7 @@ class FakeCluster:
     """Brokers that answer by a script of (broker, answer); metadata names the leader of the moment."""
 
     def __init__(self, script: Script, leader: int = 1, fetch_version: int = 18) -> None:
-        self.settings = ClientSettings((Address("broker", 1),), backoff_seconds=0.25)
+        self.settings = ClientSettings((Address("broker", 1),), backoff_seconds=0.25, total_seconds=5)
         self.script = script
         self.leader = leader
         self.fetch_version = fetch_version
@@ -78,7 +78,7 @@ def refusal(code: ErrorCode) -> PartitionData:
 def fetcher(cluster: FakeCluster, time: Time | None = None, leader: int | None = 1, **changes: Any) -> PartitionFetcher:
     clock = time or Time()
     split = Split("t", TOPIC_ID, 0, 10, 100, leader)
-    settings = ReadSettings(timeout_seconds=5, **changes)
+    settings = ReadSettings(**{"timeout_seconds": 5, **changes})
     return PartitionFetcher(cast(Cluster, cluster), split, settings, monotonic=lambda: clock.now, sleep=clock.sleep)
 
 
@@ -116,9 +116,27 @@ def test_what_no_repeating_would_cure() -> None:
 def test_a_cluster_that_stays_away() -> None:
     time = Time()
     cluster = FakeCluster([(1, ConnectionLost("no answer"))] * 100)
-    with pytest.raises(ClusterUnavailable, match=r"t-0 at offset 10 .*no answer; tried for 5 s"):
+    with pytest.raises(ClusterUnavailable, match=r"t-0 at offset 10 .*no answer; tried for 5 s \(kafka\.default"):
         fetcher(cluster, time).fetch(10)
     assert 3 < time.now <= 5
+
+
+def test_the_time_in_which_no_broker_answers_is_no_wait_for_records() -> None:
+    """An open transaction holds the records back; in between the broker is away, for longer than that may take."""
+    time = Time()
+    held_back: Script = [(1, PartitionData(high_watermark=100, last_stable_offset=10))] * 4
+    away: Script = [(1, ConnectionLost("no answer"))] * 4
+    cluster = FakeCluster([*held_back, *away, *held_back[:2], *away, (1, records())])
+    assert fetcher(cluster, time, timeout_seconds=5, max_wait_ms=0).fetch(10) is not None
+    assert time.now > 10
+
+
+def test_records_that_do_not_come_from_a_broker_that_answers() -> None:
+    time = Time()
+    cluster = FakeCluster([(1, PartitionData(high_watermark=100, last_stable_offset=10))] * 100)
+    with pytest.raises(SourceError, match=r"still open .*; tried for 3 s \(kafkaConsumer\.pollTimeoutMs\)"):
+        fetcher(cluster, time, timeout_seconds=3, max_wait_ms=0).fetch(10)
+    assert 1 < time.now <= 3
 
 
 def test_a_broker_that_throttles() -> None:

@@ -18,7 +18,6 @@ from moldau.spark.writing.sink_state import (
     NO_MARKERS,
     SinkRegister,
 )
-from moldau.spark.writing.transactions import Patience
 from moldau.types.errors import ErrorCode, KafkaError
 
 WANTED = SinkState(batch=1, run="run", tasks=1, open=True)
@@ -66,7 +65,7 @@ class Register(SinkRegister):
         self.disturbed = DisturbedTransactions(disturbances)
         super().__init__(
             cast("Cluster", None), SinkIdentity("prefix", "query", "sink"), cast("MarkerStore", store or EmptyStore()),
-            Patience(10.0, 1000), lambda: 0.0, self.pauses.append, lambda: fraction,
+            1000, lambda: 0.0, self.pauses.append, lambda: fraction,
         )  # fmt: skip
 
     def _transactions(self, transactional_id: str) -> Any:

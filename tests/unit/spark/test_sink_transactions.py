@@ -11,7 +11,7 @@ import pytest
 from moldau.client.cluster import Cluster
 from moldau.client.settings import Address, ClientSettings
 from moldau.spark.writing.errors import Fenced
-from moldau.spark.writing.transactions import Patience, Transactions
+from moldau.spark.writing.transactions import Transactions
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.messages.end_txn import EndTxnResponse
 
@@ -28,9 +28,9 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Transactions]:
         def answer(*_: Any, **__: Any) -> EndTxnResponse:
             return EndTxnResponse(error_code=left.pop(0) if len(left) > 1 else left[0])
 
-        cluster = Cluster(ClientSettings((Address("broker", 1),), backoff_seconds=0.001))
+        cluster = Cluster(ClientSettings((Address("broker", 1),), backoff_seconds=0.001, total_seconds=seconds))
         monkeypatch.setattr(cluster, "to_coordinator", answer)
-        return Transactions(cluster, "id", Patience(seconds, 60_000), time.monotonic)
+        return Transactions(cluster, "id", 60_000, time.monotonic)
 
     return build
 

@@ -47,7 +47,7 @@ def test_everything_given() -> None:
     assert (options.exactly_once, options.sink, options.prefix, options.stage_bytes) == (True, "s", "p", 1000)
     assert (options.starts_at_batch, options.query, options.batch) == (7, "q", 3)
     assert (options.codec, options.level, options.batch_bytes, options.request_bytes) == (Codec.ZSTD, 5, 10, 20)
-    assert (options.delivery_seconds, options.transaction_ms) == (3.0, 4000)
+    assert (options.client.total_seconds, options.transaction_ms) == (3.0, 4000)
 
 
 @pytest.mark.parametrize(

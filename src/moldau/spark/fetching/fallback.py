@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.client.librdkafka import make_client, translate
 from moldau.client.settings import ClientSettings
 from moldau.kernels import RecordColumns
-from moldau.spark.errors import ClusterUnavailable, SourceError
+from moldau.spark.errors import ClusterUnavailable, SourceError, out_of_patience
 from moldau.spark.fetching.loss import LossPolicy
 from moldau.spark.fetching.read_settings import LARGEST_BATCH_BYTES, ReadSettings
 from moldau.spark.kafka_keys import under_kafka_names
@@ -42,7 +41,6 @@ NO_GROUP: Final = "moldau-spark-reader"
 SMALL_RECORD_BYTES: Final = 64
 """No more messages at once than fill an Arrow batch, were they as small as this."""
 LARGEST_FETCH_BYTES: Final = 1_000_000_000
-LOOK_SECONDS: Final = 10.0
 FULL_QUEUE_MS: Final = 10
 """librdkafka's own pause when its queue is full, a second, is longer than a task takes to empty it."""
 
@@ -98,11 +96,13 @@ class LibrdkafkaSplit:
         self._sleep = sleep
         client = ClientSettings.from_properties(properties)
         self._pause = client.backoff_seconds
-        look_seconds = min(client.total_seconds, settings.timeout_seconds, LOOK_SECONDS)
-        self._catalog = LibrdkafkaCatalog(replace(client, total_seconds=look_seconds), properties)
+        self._patience_seconds = client.total_seconds
+        self._catalog = LibrdkafkaCatalog(client, properties)
         self._at_once = max(1, min(MESSAGES_AT_ONCE, settings.batch_bytes // SMALL_RECORD_BYTES))
         self._moved = monotonic()
         self._problem = "nothing came"
+        self._was_away = False
+        """A broker has been, since the last message: that time is no wait for records."""
 
     def _config(self) -> dict[str, Any]:
         settings = self._settings
@@ -125,7 +125,7 @@ class LibrdkafkaSplit:
         from confluent_kafka import Consumer
         from confluent_kafka import TopicPartition as Place
 
-        position = self._settled(self._split.start, self._settings.timeout_seconds)
+        position = self._settled(self._split.start)
         if position is None:
             return
         consumer: Any = under_kafka_names(lambda: make_client(Consumer, self._config(), self._properties))
@@ -147,7 +147,7 @@ class LibrdkafkaSplit:
             wanted = [message for message in messages if message.offset() < self._split.end]
             if wanted:
                 yield wanted
-                position, self._moved = wanted[-1].offset() + 1, self._monotonic()
+                position, self._moved, self._was_away = wanted[-1].offset() + 1, self._monotonic(), False
             said = {self._meaning(position, message) for message in arrived if message.error() is not None}
             if len(wanted) < len(messages) or Meaning.END in said:
                 return None
@@ -168,14 +168,15 @@ class LibrdkafkaSplit:
             return Meaning.MISPLACED
         if error.retriable() or error.code() in AWAY or error.code() in RETRIABLE:
             self._problem = error.str()
+            self._was_away = True
             return Meaning.PASSING
         raise SourceError(self._policy.said(position, error.str()))
 
     # -- what is there -------------------------------------------------------------------------------------------
 
-    def _settled(self, position: int, patience_seconds: float = 0) -> int | None:
+    def _settled(self, position: int) -> int | None:
         """Where to go on, now that the log was looked at; None if nothing is left."""
-        log = self._look(position, patience_seconds)
+        log = self._look(position)
         if log is None:
             return None
         if log.first <= position <= log.last:
@@ -190,17 +191,20 @@ class LibrdkafkaSplit:
         if not log.first <= position <= log.last:
             self._moved = self._monotonic()
             return self._policy.outside(position, log.first, log.last)
+        if self._was_away:
+            self._moved, self._was_away = self._monotonic(), False
+            return position
         if log.reach >= self._split.end:
-            raise self._policy.gave_up(position, self._problem, ClusterUnavailable)
+            raise self._policy.waited_in_vain(self._policy.said(position, self._problem))
         held_back = self._policy.held_back(log.reach, log.last)
         if held_back is not None:
-            raise self._policy.gave_up(position, held_back, SourceError)
+            raise self._policy.waited_in_vain(self._policy.said(position, held_back))
         self._policy.lost(self._policy.short(log.reach))
         return None
 
-    def _look(self, position: int, patience_seconds: float = 0) -> Log | None:
+    def _look(self, position: int) -> Log | None:
         """The log of the planned topic; None if it is gone and that may be."""
-        began = known = self._monotonic()
+        known = self._monotonic()
         while True:
             try:
                 view = self._catalog.described([self._split.topic]).get(self._split.topic)
@@ -214,9 +218,7 @@ class LibrdkafkaSplit:
                     self._policy.topic_gone(position)
                     return None
             except ClusterUnavailable as error:
-                known = self._monotonic()
-                if known - began >= patience_seconds:
-                    raise self._policy.gave_up(position, str(error), ClusterUnavailable) from error
+                raise out_of_patience(self._policy.said(position, str(error)), self._patience_seconds) from error
             self._sleep(self._pause)
 
     def _log(self) -> Log | None:

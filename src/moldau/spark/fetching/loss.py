@@ -61,6 +61,5 @@ class LossPolicy:
     def said(self, offset: int, problem: str, broker: str = "") -> str:
         return f"cannot read {self.name} at offset {offset}{broker}: {problem}"
 
-    def gave_up(self, offset: int, problem: str, kind: type[SourceError], broker: str = "") -> SourceError:
-        tried = f"tried for {self.settings.timeout_seconds:g} s (kafkaConsumer.pollTimeoutMs)"
-        return kind(f"{self.said(offset, problem, broker)}; {tried}")
+    def waited_in_vain(self, said: str) -> SourceError:
+        return SourceError(f"{said}; tried for {self.settings.timeout_seconds:g} s (kafkaConsumer.pollTimeoutMs)")

@@ -5,7 +5,8 @@ Answers come as they are on the wire; `moldau.spark.fetching.decoding` reads the
 - data loss: another topic id behind the name, no such topic any more, an offset outside of the log, or a log that stays
   shorter than the plan knew it. With `failOnDataLoss` false the read goes on with what is there.
 - a refusal that repeating would not cure, such as a missing permission: at once
-- no progress for `timeout_seconds`: an error that names broker, partition, offset and the last cause
+- brokers that are away for longer than the client's patience, or that answer, but hand no records out for
+  `timeout_seconds`: an error that names broker, partition, offset and the last cause
 
 An answer without records although the log reaches beyond the end of the split means that nothing is left between (the
 tail was compacted away); it is believed when it comes twice.
@@ -22,7 +23,7 @@ from moldau.client.cluster import Cluster, check, longer, passes
 from moldau.client.connection import Connection
 from moldau.client.errors import ClientError, ConnectionLost
 from moldau.kernels import skim_batches
-from moldau.spark.errors import ClusterUnavailable, SourceError
+from moldau.spark.errors import SourceError, out_of_patience
 from moldau.spark.fetching.loss import LossPolicy
 from moldau.spark.fetching.read_settings import ReadSettings
 from moldau.spark.planning.split import Split
@@ -78,6 +79,26 @@ class Answer:
         return memoryview(self.records).nbytes
 
 
+@dataclass(slots=True)
+class Limits:
+    """How long a fetch may go on failing. While no broker answers, the wait for its records stands still."""
+
+    away_seconds: float
+    waiting_seconds: float
+    now: float
+    away: float = 0.0
+    waited: float = 0.0
+
+    def are_over(self, now: float, pause: float, *, is_away: bool) -> bool:
+        passed, self.now = now - self.now, now
+        if is_away:
+            self.away += passed
+            return self.away + pause > self.away_seconds
+        self.away = 0.0
+        self.waited += passed
+        return self.waited + pause > self.waiting_seconds
+
+
 class PartitionFetcher:
     def __init__(
         self,
@@ -119,8 +140,8 @@ class PartitionFetcher:
 
     def fetch(self, offset: int) -> Answer | None:
         """The batches from `offset` on; None if there is nothing up to the end of the split."""
-        began = self._monotonic()
-        known = began
+        limits = Limits(self._cluster.settings.total_seconds, self._settings.timeout_seconds, self._monotonic())
+        known = self._monotonic()
         pause = self._cluster.settings.backoff_seconds
         while True:
             waits = True
@@ -145,7 +166,7 @@ class PartitionFetcher:
             if now - known > self._settings.missing_seconds:
                 self._policy.topic_gone(offset)
                 return None
-            if now + pause > began + self._settings.timeout_seconds:
+            if limits.are_over(now, pause, is_away=not isinstance(failure, NotYet)):
                 self._give_up(offset, failure)
                 return None
             if waits:
@@ -294,8 +315,10 @@ class PartitionFetcher:
         if isinstance(failure, NotYet) and failure.is_loss:
             self._policy.lost(str(failure))
             return
-        kind = SourceError if isinstance(failure, NotYet) else ClusterUnavailable
-        raise self._policy.gave_up(offset, str(failure), kind, self._broker) from failure
+        said = self._said(offset, str(failure))
+        if isinstance(failure, NotYet):
+            raise self._policy.waited_in_vain(said) from failure
+        raise out_of_patience(said, self._cluster.settings.total_seconds) from failure
 
 
 REQUEST_FOR_VERSION: Final = FetchRequest()

@@ -6,6 +6,7 @@ librdkafka can take the place of the small client where only it knows how to log
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
@@ -14,7 +15,7 @@ from uuid import UUID
 from moldau.client.cluster import Cluster, CoordinatorKind, check
 from moldau.client.errors import AuthenticationFailed, ConnectionLost
 from moldau.client.settings import ClientSettings
-from moldau.spark.errors import FIRST_CONTACT_SECONDS, ClusterUnavailable, no_broker_answers
+from moldau.spark.errors import ClusterUnavailable, no_broker_answers
 from moldau.spark.kafka_keys import under_kafka_names
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import ZERO_TOPIC_ID, TopicPartition
@@ -79,8 +80,14 @@ def open_catalog(settings: ClientSettings, properties: Mapping[str, str]) -> Cat
 class WireCatalog:
     """Over the small client."""
 
-    def __init__(self, settings: ClientSettings) -> None:
-        self._cluster = Cluster(settings)
+    def __init__(
+        self,
+        settings: ClientSettings,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._cluster = Cluster(settings, monotonic=monotonic, sleep=sleep)
         self._reached = False
         self._known: dict[str, TopicView] = {}
 
@@ -104,21 +111,19 @@ class WireCatalog:
     def close(self) -> None:
         self._cluster.close()
 
-    def _asking(self, action: Callable[[], T], seconds: float | None = None) -> T:
+    def _asking(self, action: Callable[[], T]) -> T:
         settings = self._cluster.settings
-        limit = settings.total_seconds if seconds is None else seconds
         try:
-            return self._cluster.retrying(action, limit)
+            return self._cluster.retrying(action)
         except ConnectionLost as error:
-            raise no_broker_answers(settings.bootstrap, error, limit) from error
+            raise no_broker_answers(settings.bootstrap, error, settings.total_seconds) from error
         except AuthenticationFailed as error:
             raise ClusterUnavailable(str(error)) from error
 
     # -- metadata ------------------------------------------------------------------------------------------------
 
     def _first_contact(self, names: frozenset[str] | None) -> MetadataResponse:
-        seconds = min(self._cluster.settings.total_seconds, FIRST_CONTACT_SECONDS)
-        answer = self._asking(lambda: self._metadata_once(names), seconds)
+        answer = self._metadata(names)
         self._reached = True
         return self._wait_for_new_topics(names, answer)
 
@@ -134,9 +139,11 @@ class WireCatalog:
         if not any(topic.error_code for topic in answer.topics):
             return answer
         try:
-            return self._asking(complete, NEW_TOPIC_SECONDS)
+            return self._cluster.retrying(complete, NEW_TOPIC_SECONDS)
         except KafkaError:
             return answer
+        except ConnectionLost:
+            return self._metadata(names)
 
     def _metadata(self, names: frozenset[str] | None) -> MetadataResponse:
         return self._asking(lambda: self._metadata_once(names))
@@ -154,7 +161,7 @@ class WireCatalog:
         self, wanted: Mapping[TopicPartition, int], found: dict[TopicPartition, int], committed: bool
     ) -> dict[TopicPartition, int]:
         """Asks for what is not found yet; a partition that its broker does not know is looked up anew."""
-        missing = {place: time for place, time in wanted.items() if place not in found}
+        missing = {place: when for place, when in wanted.items() if place not in found}
         unknown = set()
         for leader, places in self._by_leader(missing).items():
             answer = self._cluster.to_broker(leader, list_request(places, committed), ListOffsetsResponse)
@@ -177,14 +184,14 @@ class WireCatalog:
         if any(self._leader(place) is None for place in places):
             self.topics(frozenset(place.topic for place in places))
         grouped: dict[int, dict[TopicPartition, int]] = {}
-        for place, time in places.items():
+        for place, when in places.items():
             leader = self._leader(place)
             if leader is None:
                 continue
             if leader < 0:
                 self._known.pop(place.topic, None)
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{place} has no leader")
-            grouped.setdefault(leader, {})[place] = time
+            grouped.setdefault(leader, {})[place] = when
         return grouped
 
     def _leader(self, place: TopicPartition) -> int | None:
@@ -218,9 +225,9 @@ def view_of(topic: MetadataResponseTopic) -> TopicView:
 
 def list_request(places: Mapping[TopicPartition, int], committed: bool) -> ListOffsetsRequest:
     by_topic: dict[str, list[ListOffsetsPartition]] = {}
-    for place, time in places.items():
+    for place, when in places.items():
         by_topic.setdefault(place.topic, []).append(
-            ListOffsetsPartition(partition_index=place.partition, timestamp=time)
+            ListOffsetsPartition(partition_index=place.partition, timestamp=when)
         )
     topics = [ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in by_topic.items()]
     return ListOffsetsRequest(replica_id=CONSUMER, isolation_level=int(committed), topics=topics)

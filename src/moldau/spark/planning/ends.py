@@ -17,7 +17,7 @@ from moldau.types.ids import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Dips:
     """How often, and after which pause, an end that would mean lost data is asked for again."""
 
     retries: int
@@ -36,15 +36,13 @@ class Ends:
         return frozenset(place for place, end in self.reached.items() if end < begins[place] and place not in self.cut)
 
 
-def find_ends(
-    begins: Mapping[TopicPartition, int], look: Look, patience: Patience, sleep: Callable[[float], None]
-) -> Ends:
+def find_ends(begins: Mapping[TopicPartition, int], look: Look, dips: Dips, sleep: Callable[[float], None]) -> Ends:
     reached = look(dict.fromkeys(begins, LATEST))
     cut = cut_logs(begins, reached, look)
-    for _ in range(patience.retries):
+    for _ in range(dips.retries):
         if not cut:
             break
-        sleep(patience.pause_seconds)
+        sleep(dips.pause_seconds)
         reached |= look(dict.fromkeys(cut, LATEST))
         cut = cut_logs(begins, reached, look)
     return Ends(reached, cut)

@@ -5,8 +5,9 @@ Imported only then: librdkafka is no part of what an ordinary planner process lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicCollection
@@ -14,14 +15,20 @@ from confluent_kafka import KafkaError as RdError
 from confluent_kafka import TopicPartition as RdTopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from moldau.client.cluster import longer
 from moldau.client.librdkafka import make_client, translate
 from moldau.client.settings import ClientSettings
-from moldau.spark.errors import FIRST_CONTACT_SECONDS, ClusterUnavailable, SourceError, no_broker_answers
+from moldau.spark.errors import ClusterUnavailable, SourceError, no_broker_answers
 from moldau.spark.planning.catalog import GONE, PUBLISH_SECONDS, TopicView
 from moldau.spark.planning.offsets import EARLIEST, LATEST
 from moldau.types.error_codes import RETRIABLE
 from moldau.types.ids import ZERO_TOPIC_ID, TopicPartition
 
+K = TypeVar("K")
+T = TypeVar("T")
+
+LEAST_SECONDS: Final = 0.1
+"""librdkafka wants to be given some time."""
 UNKNOWN: Final = (*GONE, RdError._UNKNOWN_PARTITION, RdError._UNKNOWN_TOPIC)
 AWAY: Final = (RdError._TIMED_OUT, RdError._TRANSPORT, RdError._ALL_BROKERS_DOWN, RdError._RESOLVE, RdError._NOENT)
 """The last one says that nobody told who leads."""
@@ -31,51 +38,50 @@ CONSUMER_ONLY: Final = frozenset(
 
 
 class LibrdkafkaCatalog:
-    def __init__(self, settings: ClientSettings, properties: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        settings: ClientSettings,
+        properties: Mapping[str, str],
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._config: dict[str, Any] = {}
         self._config |= translate({name: value for name, value in properties.items() if name not in CONSUMER_ONLY})
         self._addresses = settings.bootstrap
         self._seconds = settings.total_seconds
-        self._first_seconds = min(settings.total_seconds, FIRST_CONTACT_SECONDS)
+        self._pause = settings.backoff_seconds
+        self._monotonic = monotonic
+        self._sleep = sleep
         self._properties = properties
         self._admin: AdminClient = make_client(AdminClient, self._config, properties)
 
     def topics(self, names: frozenset[str] | None) -> dict[str, TopicView]:
-        try:
-            listed = self._admin.list_topics(timeout=self._first_seconds).topics
-        except KafkaException as error:
-            raise no_broker_answers(self._addresses, error, self._first_seconds) from None
+        listed = self._asking("topics", lambda seconds: self._admin.list_topics(timeout=seconds).topics)
         return self.described([name for name in sorted(listed) if names is None or name in names])
 
     def described(self, names: list[str]) -> dict[str, TopicView]:
         """Those of a few topics that exist, without asking for all there are."""
         if not names:
             return {}
-        described = self._admin.describe_topics(TopicCollection(names), request_timeout=self._seconds)
-        views = {}
-        for name, future in described.items():
-            try:
-                views[name] = view_of(future.result())
-            except KafkaException as error:
-                if error.args[0].code() not in UNKNOWN:
-                    raise self._failure(f"topic {name}", error) from error
-        return views
+
+        def ask(seconds: float) -> dict[str, TopicView]:
+            described = self._admin.describe_topics(TopicCollection(names), request_timeout=seconds)
+            return {name: view_of(found) for name, found in settled(described)}
+
+        return self._asking(f"topic {names[0]}", ask)
 
     def offsets(self, wanted: Mapping[TopicPartition, int], *, committed: bool) -> dict[TopicPartition, int]:
         if not wanted:
             return {}
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         asked = {RdTopicPartition(*place): spec_of(time) for place, time in wanted.items()}
-        found = {}
-        for place, future in self._admin.list_offsets(
-            asked, isolation_level=level, request_timeout=self._seconds
-        ).items():
-            try:
-                found[TopicPartition(place.topic, place.partition)] = future.result().offset
-            except KafkaException as error:
-                if error.args[0].code() not in UNKNOWN:
-                    raise self._failure(f"offsets of {place.topic}-{place.partition}", error) from error
-        return found
+
+        def ask(seconds: float) -> dict[TopicPartition, int]:
+            answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=seconds)
+            return {TopicPartition(place.topic, place.partition): found.offset for place, found in settled(answers)}
+
+        return self._asking(f"offsets of {next(iter(wanted))}", ask)
 
     def publish(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         config = self._config | {"group.id": group, "socket.timeout.ms": round(PUBLISH_SECONDS * 1000)}
@@ -90,6 +96,20 @@ class LibrdkafkaCatalog:
         finally:
             consumer.close()
 
+    def _asking(self, what: str, ask: Callable[[float], T]) -> T:
+        """librdkafka gives a request up when its connection is lost; whoever asks through it repeats it."""
+        ends_at = self._monotonic() + self._seconds
+        pause = self._pause
+        while True:
+            try:
+                return ask(max(ends_at - self._monotonic(), LEAST_SECONDS))
+            except KafkaException as error:
+                code = error.args[0].code()
+                if not (code in AWAY or code in RETRIABLE) or self._monotonic() + pause > ends_at:
+                    raise self._failure(what, error) from error
+            self._sleep(pause)
+            pause = longer(pause)
+
     def _failure(self, what: str, error: KafkaException) -> SourceError:
         code = error.args[0].code()
         if code in AWAY:
@@ -98,6 +118,16 @@ class LibrdkafkaCatalog:
 
     def close(self) -> None:
         """librdkafka closes its connections when the last reference is gone."""
+
+
+def settled(answers: Mapping[K, Any]) -> Iterator[tuple[K, Any]]:
+    """The results of what was asked for; what does not exist is left out."""
+    for asked, future in answers.items():
+        try:
+            yield asked, future.result()
+        except KafkaException as error:
+            if error.args[0].code() not in UNKNOWN:
+                raise
 
 
 def spec_of(time: int) -> Any:

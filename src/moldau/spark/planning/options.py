@@ -25,7 +25,8 @@ from moldau.spark.option_table import (
     read_milliseconds,
     read_names,
 )
-from moldau.spark.planning.ends import Patience
+from moldau.spark.patience import SETTING, with_patience
+from moldau.spark.planning.ends import Dips
 from moldau.spark.planning.offsets import (
     EARLIEST,
     LATEST,
@@ -51,7 +52,6 @@ ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 ALIASES: Final = {"group.id": "kafka.group.id", "isolation.level": "kafka.isolation.level"}
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
 METADATA_MS: Final = 1000
-POLL_TIMEOUT_MS: Final = 120_000
 OFFSET_RETRIES: Final = 3
 OFFSET_RETRY_MS: Final = 1000
 
@@ -158,7 +158,13 @@ READ_OPTIONS: Final = (
         "the same as `kafka.isolation.level`: `read_committed` reads up to the end of the last decided transaction and "
         "leaves aborted records out, `read_uncommitted` reads everything",
     ),
-    Option("kafkaConsumer.pollTimeoutMs", READ, "120000", "how long a task waits for a partition's records"),
+    Option(
+        "kafkaConsumer.pollTimeoutMs",
+        READ,
+        "`kafka.default.api.timeout.ms`",
+        "how long a task waits for records that a broker which answers does not hand out: an open transaction holds "
+        "them back, or its log is shorter than it was. A broker that is away is waited for as everywhere",
+    ),
     Option(
         "fetchOffset.numRetries",
         READ,
@@ -223,7 +229,7 @@ class ReadOptions:
     group_id: str | None
     group_prefix: str
     metadata_ms: int
-    patience: Patience
+    dips: Dips
     properties: Mapping[str, str]
     """Honoured Kafka properties under Java's names."""
     client: ClientSettings
@@ -248,7 +254,7 @@ def check_read_options(given: Mapping[str, str]) -> None:
 def parse_read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
     check_names(given, OPTIONS, use)
     options = with_aliases(given)
-    properties = kafka_properties(options, use)
+    properties = with_patience(kafka_properties(options, use))
     if "bootstrap.servers" not in properties:
         raise OptionError("kafka.bootstrap.servers", "is missing; it names one broker or several, as host:port")
     start_option, start = read_start(options, use)
@@ -275,7 +281,7 @@ def parse_read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
         group_id=read_group(properties, options),
         group_prefix=options.get("groupidprefix", ""),
         metadata_ms=METADATA_MS if metadata_ms is None else metadata_ms,
-        patience=read_patience(options),
+        dips=read_dips(options),
         properties=properties,
         client=under_kafka_names(lambda: ClientSettings.from_properties(properties)),
         reading=read_reading(options, properties, fail_on_data_loss),
@@ -381,10 +387,10 @@ def read_group(properties: Mapping[str, str], options: Mapping[str, str]) -> str
     return group
 
 
-def read_patience(options: Mapping[str, str]) -> Patience:
+def read_dips(options: Mapping[str, str]) -> Dips:
     retries = read_count(options, "fetchOffset.numRetries", 0)
     pause_ms = read_count(options, "fetchOffset.retryIntervalMs", 0)
-    return Patience(
+    return Dips(
         retries=OFFSET_RETRIES if retries is None else retries,
         pause_seconds=(OFFSET_RETRY_MS if pause_ms is None else pause_ms) / 1000,
     )
@@ -395,6 +401,6 @@ def read_reading(options: Mapping[str, str], properties: Mapping[str, str], fail
     plain = ReadSettings(
         isolation=read_choice(options, "kafka.isolation.level", LEVELS, READ_COMMITTED),
         fail_on_data_loss=fail_on_data_loss,
-        timeout_seconds=(POLL_TIMEOUT_MS if timeout_ms is None else timeout_ms) / 1000,
+        timeout_seconds=(int(properties[SETTING]) if timeout_ms is None else timeout_ms) / 1000,
     )
     return under_kafka_names(lambda: plain.with_properties(properties))

@@ -160,7 +160,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         fresh = [place for place, offset in begins.items() if offset == EARLIEST]
         look = self._look()
         begins |= look(dict.fromkeys(fresh, EARLIEST))
-        found = find_ends(begins, look, options.patience, self._sleep)
+        found = find_ends(begins, look, options.dips, self._sleep)
         self._latest = self._position(found.reached)
         self._undecided = found.undecided(begins)
         for place, end in sorted(found.cut.items()):

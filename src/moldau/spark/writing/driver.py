@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from moldau.client.cluster import CoordinatorKind
-from moldau.client.errors import ClientError
+from moldau.client.errors import ClientError, ConnectionLost
 from moldau.spark.writing.decisions import audit, refuse_stale
 from moldau.spark.writing.errors import SinkError
 from moldau.spark.writing.identity import Attempt, SinkIdentity
@@ -17,9 +18,12 @@ from moldau.spark.writing.markers import SinkState
 from moldau.spark.writing.options import WriteOptions
 from moldau.spark.writing.sink_state import SinkRegister
 from moldau.spark.writing.task import TaskOutcome
-from moldau.spark.writing.transactions import OpenTransaction, Patience, end_transaction
+from moldau.spark.writing.transactions import OpenTransaction, end_transaction
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+
+ABORT_SECONDS: Final = 10.0
+"""The query fails anyhow, and whatever stays open ends by its time-out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +42,13 @@ def commit_batch(
     *,
     forget: bool = False,
     monotonic: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """`forget`: nobody will come back to this sink; its markers can go."""
     identity = reports[0].identity
     attempt = replace(reports[0].attempt, task=max(report.attempt.task for report in reports))
-    store = MarkerStore(links.cluster, identity.group, options.delivery_seconds)
-    patience = Patience(options.delivery_seconds, options.transaction_ms)
-    register = SinkRegister(links.cluster, identity, store, patience, monotonic)
+    store = MarkerStore(links.cluster, identity.group)
+    register = SinkRegister(links.cluster, identity, store, options.transaction_ms, monotonic, sleep)
     try:
         state = taken_over(register, identity, attempt, options.starts_at_batch)
         tasks = max(state.tasks, attempt.task + 1)
@@ -53,10 +57,12 @@ def commit_batch(
         audit(attempt, [report.outcome.result for report in reports], markers)
         for report in reports:
             if report.outcome.prepared is not None:
-                commit_prepared(links, store, report, report.outcome.prepared, options.delivery_seconds)
+                commit_prepared(links, store, report, report.outcome.prepared)
         register.finish(attempt)
         if forget:
             forget_group(links, identity.group)
+    except ConnectionLost as error:
+        raise links.nobody_answers(error) from error
     except (ClientError, KafkaError) as error:
         raise SinkError(f"batch {attempt.batch} could not be finished: {error}") from error
 
@@ -71,11 +77,9 @@ def taken_over(register: SinkRegister, identity: SinkIdentity, attempt: Attempt,
         register.take_over(attempt, state)
 
 
-def commit_prepared(
-    links: Links, store: MarkerStore, report: TaskReport, transaction: OpenTransaction, seconds: float
-) -> None:
+def commit_prepared(links: Links, store: MarkerStore, report: TaskReport, transaction: OpenTransaction) -> None:
     try:
-        links.cluster.retrying(lambda: end_transaction(links.cluster, transaction, commit=True), seconds)
+        links.cluster.retrying(lambda: end_transaction(links.cluster, transaction, commit=True))
     except KafkaError as error:
         # The request may have been repeated after it had succeeded; then the marker is there.
         marker = store.markers([report.attempt.task]).get(report.attempt.task)
@@ -94,7 +98,7 @@ def abort_batch(options: WriteOptions, reports: Sequence[TaskReport], links: Lin
         if prepared is None:
             continue
         try:
-            links.cluster.retrying(lambda: end_transaction(links.cluster, prepared, commit=False))  # noqa: B023
+            links.cluster.retrying(lambda: end_transaction(links.cluster, prepared, commit=False), ABORT_SECONDS)  # noqa: B023
         except (ClientError, KafkaError):
             continue  # its time-out will end it
 
@@ -110,6 +114,6 @@ def forget_group(links: Links, group: str) -> None:
             raise KafkaError(ErrorCode(code))
 
     try:
-        links.cluster.retrying(delete)
+        links.cluster.retrying(delete, ABORT_SECONDS)
     except (ClientError, KafkaError):
         return

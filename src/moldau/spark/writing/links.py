@@ -7,25 +7,55 @@ connections of their own.
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from typing import Final
 
 from moldau.client.cluster import Cluster, check
 from moldau.client.connection import Connection
 from moldau.client.errors import ConnectionLost
 from moldau.client.settings import Address, ClientSettings
-from moldau.spark.errors import FIRST_CONTACT_SECONDS, no_broker_answers
+from moldau.spark.errors import ClusterUnavailable, TopicMissing, no_broker_answers
 from moldau.spark.writing.errors import SinkError
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.wire.messages.metadata import MetadataResponse
 
 TOPIC_SECONDS: Final = 15.0
 """How long a topic that is created by being asked for may take to appear."""
 
 
+class Missing:
+    """How long brokers have said that a topic is not there. The time in which none answers does not count."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._since: float | None = None
+
+    def watched(self, ask: Callable[[], MetadataResponse]) -> MetadataResponse:
+        try:
+            answer = ask()
+        except ConnectionLost:
+            self._since = None
+            raise
+        if any(each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for each in answer.topics):
+            now = self._monotonic()
+            self._since = now if self._since is None else self._since
+            if now - self._since > TOPIC_SECONDS:
+                raise TopicMissing
+        return answer
+
+
 class Links:
-    def __init__(self, settings: ClientSettings) -> None:
+    def __init__(
+        self,
+        settings: ClientSettings,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self.settings = settings
-        self.cluster = Cluster(settings)
-        self._reached = False
+        self.cluster = Cluster(settings, monotonic=monotonic, sleep=sleep)
+        self._monotonic = monotonic
         self._data: dict[Address, Connection] = {}
         self.settled_run: tuple[str, str] | None = None
         """Group and run of a sink that was seen taken over: no task of that run is fenced for it any more."""
@@ -40,32 +70,24 @@ class Links:
 
     def partition_count(self, topic: str) -> int:
         """Of a topic that exists or that the broker creates when it is asked for, as for any Kafka producer."""
-        self.reach()
+        missing = Missing(self._monotonic)
 
         def look() -> int:
-            (found,) = self.cluster.metadata([topic], create=True).topics
+            (found,) = missing.watched(lambda: self.cluster.metadata([topic], create=True)).topics
             check(found.error_code, f"topic {topic!r}")
             if any(partition.leader_id < 0 for partition in found.partitions):
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {topic!r} has no leaders yet")
             return len(found.partitions)
 
         try:
-            return self.cluster.retrying(look, min(self.settings.total_seconds, TOPIC_SECONDS))
-        except KafkaError as error:
-            if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise SinkError(f"topic {topic!r} does not exist and the broker does not create it") from error
-            raise SinkError(str(error)) from error
+            return self.cluster.retrying(look)
+        except (KafkaError, TopicMissing) as error:
+            if isinstance(error, KafkaError) and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            raise SinkError(f"topic {topic!r} does not exist and the broker does not create it") from error
 
-    def reach(self) -> None:
-        """A broker that is away when a write begins is told sooner than one that goes away later."""
-        if self._reached:
-            return
-        seconds = min(self.settings.total_seconds, FIRST_CONTACT_SECONDS)
-        try:
-            self.cluster.retrying(lambda: self.cluster.metadata([]), seconds)
-        except ConnectionLost as error:
-            raise no_broker_answers(self.settings.bootstrap, error, seconds) from error
-        self._reached = True
+    def nobody_answers(self, cause: ConnectionLost) -> ClusterUnavailable:
+        return no_broker_answers(self.settings.bootstrap, cause, self.settings.total_seconds)
 
     def close(self) -> None:
         self.cluster.close()

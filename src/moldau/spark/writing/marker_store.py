@@ -36,10 +36,9 @@ NO_OFFSET = -1
 
 
 class MarkerStore:
-    def __init__(self, cluster: Cluster, group: str, retry_seconds: float) -> None:
+    def __init__(self, cluster: Cluster, group: str) -> None:
         self.group = group
         self._cluster = cluster
-        self._retry_seconds = retry_seconds
 
     def look(self, task: int, seconds: float | None = None) -> tuple[SinkState | None, TaskMarker | None]:
         """The sink's state and one task's marker, in one request."""
@@ -63,7 +62,7 @@ class MarkerStore:
 
     def _read(self, places: Iterable[int], seconds: float | None = None) -> dict[int, str]:
         wanted = list(places)
-        return self._cluster.retrying(lambda: self._fetch(wanted), self._retry_seconds if seconds is None else seconds)
+        return self._cluster.retrying(lambda: self._fetch(wanted), seconds)
 
     def _fetch(self, places: list[int]) -> dict[int, str]:
         request = OffsetFetchRequest(
@@ -99,11 +98,11 @@ class MarkerStore:
         if self._cluster.knows(place) or self._count_partitions() >= needed:
             return
         wanted = max(FEWEST_PARTITIONS, room_for(needed - 1))
-        self._cluster.retrying(lambda: self._grow(wanted), self._retry_seconds)
-        self._cluster.retrying(lambda: self._await_partitions(needed), self._retry_seconds)
+        self._cluster.retrying(lambda: self._grow(wanted))
+        self._cluster.retrying(lambda: self._await_partitions(needed))
 
     def _count_partitions(self) -> int:
-        (topic,) = self._cluster.retrying(lambda: self._cluster.metadata([MARKER_TOPIC]), self._retry_seconds).topics
+        (topic,) = self._cluster.retrying(lambda: self._cluster.metadata([MARKER_TOPIC])).topics
         return len(topic.partitions)
 
     def _await_partitions(self, needed: int) -> None:

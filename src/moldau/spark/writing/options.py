@@ -19,6 +19,7 @@ from moldau.spark.option_table import (
     read_count,
     read_flag,
 )
+from moldau.spark.patience import with_patience
 from moldau.spark.values.options import VALUE_OPTIONS
 from moldau.spark.writing.identity import DEFAULT_PREFIX, SINK_ID, default_sink_id
 from moldau.wire.compression import Codec
@@ -32,7 +33,6 @@ ACKS: Final = {"all": -1, "-1": -1, "1": 1, "0": 0}
 STAGE_BYTES: Final = 64 << 20
 BATCH_BYTES: Final = 512 << 10
 REQUEST_BYTES: Final = 1 << 20
-DELIVERY_MS: Final = 120_000
 TRANSACTION_MS: Final = 15 * 60_000
 LARGEST_TRANSACTION_MS: Final = 2**31 - 1
 OF_EXACTLY_ONCE: Final = (
@@ -108,7 +108,6 @@ class WriteOptions:
     codec: Codec
     level: int | None
     acks: int
-    delivery_seconds: float
     transaction_ms: int
     query: str | None
     batch: int | None
@@ -120,7 +119,7 @@ class WriteOptions:
 def parse_write_options(given: Mapping[str, str], use: Use) -> WriteOptions:
     check_names(given, OPTIONS, use)
     options = {name.lower(): value for name, value in given.items()}
-    properties = kafka_properties(options, use)
+    properties = with_patience(kafka_properties(options, use))
     if "bootstrap.servers" not in properties:
         raise OptionError("kafka.bootstrap.servers", "is missing; it names one broker or several, as host:port")
     default = EXACTLY_ONCE if use is Use.STREAM_WRITE else AT_LEAST_ONCE
@@ -152,7 +151,6 @@ def parse_write_options(given: Mapping[str, str], use: Use) -> WriteOptions:
         codec=codec,
         level=read_level(properties, codec),
         acks=read_acks(properties, exactly_once),
-        delivery_seconds=read_number(properties, "delivery.timeout.ms", DELIVERY_MS, 1) / 1000,
         transaction_ms=transaction_ms,
         query=read_name(options, "queryId", "") or None,
         batch=batch,

@@ -45,7 +45,8 @@ TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST
 class ProduceSettings:
     acks: int = ACKS_ALL
     timeout_ms: int = 30_000
-    delivery_seconds: float = 120.0
+    patience_seconds: float = 120.0
+    """How long nothing may be acknowledged."""
     request_bytes: int = 1 << 20
     """So much makes it worth sending."""
     largest_request: int | None = None
@@ -93,6 +94,7 @@ class Producer:
         self._ready_bytes = 0
         self._flights: deque[Flight] = deque()
         self._count = 0
+        self._acknowledged = 0
         self.sent_bytes = 0
 
     def send(self, batch: SealedBatch) -> None:
@@ -119,7 +121,7 @@ class Producer:
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def _deliver(self, everything: bool) -> None:
-        deadline = self._monotonic() + self._settings.delivery_seconds
+        since, acknowledged = self._monotonic(), self._acknowledged
         pause = self._cluster.settings.backoff_seconds
         while True:
             try:
@@ -130,7 +132,10 @@ class Producer:
                 return
             except (ConnectionLost, KafkaError) as error:
                 self._recall()
-                if not passes(error) or self._monotonic() + pause > deadline:
+                if self._acknowledged > acknowledged:
+                    since, acknowledged = self._monotonic(), self._acknowledged
+                    pause = self._cluster.settings.backoff_seconds
+                if not passes(error) or self._monotonic() + pause > since + self._settings.patience_seconds:
                     raise self._explained(error) from error
             self._sleep(pause)
             pause = longer(pause)
@@ -211,6 +216,7 @@ class Producer:
                 target = TopicPartition(topic.name, result.index)
                 if result.error_code in ACKNOWLEDGED:
                     flight.batches.pop(target, None)
+                    self._acknowledged += 1
                 elif problem is None or problem.code == AFTER_A_GAP:
                     problem = self._problem(target, result)
         self._ready.extendleft(reversed(flight.batches.values()))
@@ -236,6 +242,7 @@ class Producer:
                 for result in topic.partition_responses
                 if result.error_code in ACKNOWLEDGED
             }
+            self._acknowledged += len(accepted)
             self._ready.extend(outgoing for target, outgoing in flight.batches.items() if target not in accepted)
         self._flights.clear()
         self._ready = deque(in_order(self._ready))
@@ -257,7 +264,8 @@ class Producer:
                 )
             if self._transactions is not None:
                 return self._transactions.refused(error)
-        return SinkError(f"{error}; {len(self._ready)} batches are not acknowledged")
+        said = f"{error}; {len(self._ready)} batches are not acknowledged"
+        return SinkError(said) if isinstance(error, KafkaError) else self._links.nobody_answers(ConnectionLost(said))
 
 
 def received(flight: Flight) -> ProduceResponse:

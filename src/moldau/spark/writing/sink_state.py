@@ -21,7 +21,7 @@ from moldau.spark.writing.errors import Fenced, TakenOver
 from moldau.spark.writing.identity import MARKER_TOPIC, STATE_PARTITION, Attempt, SinkIdentity, marker_partition
 from moldau.spark.writing.marker_store import MarkerStore
 from moldau.spark.writing.markers import SinkState, TaskMarker, taker_name
-from moldau.spark.writing.transactions import Patience, Transactions
+from moldau.spark.writing.transactions import Transactions
 from moldau.types.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class SinkRegister:
         cluster: Cluster,
         identity: SinkIdentity,
         store: MarkerStore,
-        patience: Patience,
+        transaction_ms: int,
         monotonic: Callable[[], float],
         sleep: Callable[[float], None] = time.sleep,
         fraction: Callable[[], float] = random.random,
@@ -52,7 +52,7 @@ class SinkRegister:
         self._cluster = cluster
         self._identity = identity
         self._store = store
-        self._patience = patience
+        self._transaction_ms = transaction_ms
         self._monotonic = monotonic
         self._sleep = sleep
         self._fraction = fraction
@@ -84,7 +84,7 @@ class SinkRegister:
         transactions.end(commit=True)
 
     def _transactions(self, transactional_id: str) -> Transactions:
-        return Transactions(self._cluster, transactional_id, self._patience, self._monotonic)
+        return Transactions(self._cluster, transactional_id, self._transaction_ms, self._monotonic)
 
     # -- looking ---------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.client.cluster import check
-from moldau.client.errors import ClientError
+from moldau.client.errors import ClientError, ConnectionLost
 from moldau.kernels import murmur2
 from moldau.spark.writing.decisions import Step, TaskResult, compare, next_step, refuse_stale
 from moldau.spark.writing.encoder import Compression, RowEncoder, SealedBatch, Topics
@@ -30,7 +30,6 @@ from moldau.spark.writing.rows import Layout, read_rows
 from moldau.spark.writing.sink_state import SinkRegister
 from moldau.spark.writing.transactions import (
     OpenTransaction,
-    Patience,
     ProducerId,
     Transactions,
     end_transaction,
@@ -83,7 +82,7 @@ class RowWriter(ABC):
         self.producing = ProduceSettings(
             acks=options.acks,
             timeout_ms=round(options.client.request_seconds * 1000),
-            delivery_seconds=options.delivery_seconds,
+            patience_seconds=options.client.total_seconds,
             request_bytes=options.request_bytes,
             largest_request=options.largest_request,
         )
@@ -96,6 +95,8 @@ class RowWriter(ABC):
             for sealed in self.encoder.finish():
                 self.accept(sealed)
             return self.finish()
+        except ConnectionLost as error:
+            raise self.links.nobody_answers(error) from error
         except (ClientError, KafkaError) as error:
             raise SinkError(str(error)) from error
 
@@ -175,17 +176,16 @@ class ExactWriter(RowWriter):
     ) -> None:
         super().__init__(options, layout, links, attempt, clock)
         self._identity = identity
-        self._patience = Patience(options.delivery_seconds, options.transaction_ms)
-        self._store = MarkerStore(links.cluster, identity.group, options.delivery_seconds)
+        self._store = MarkerStore(links.cluster, identity.group)
         self._register = SinkRegister(
-            links.cluster, identity, self._store, self._patience, clock.monotonic, clock.sleep
+            links.cluster, identity, self._store, options.transaction_ms, clock.monotonic, clock.sleep
         )
         self._stage: deque[SealedBatch] = deque()
         self._staged_bytes = 0
         self._step: Step | None = None
         self._found: TaskMarker | None = None
         self._transactions = Transactions(
-            links.cluster, identity.transactional_id(attempt.task), self._patience, clock.monotonic
+            links.cluster, identity.transactional_id(attempt.task), options.transaction_ms, clock.monotonic
         )
         self._producer: Producer | None = None
         self._ending = False
@@ -277,7 +277,6 @@ class ExactWriter(RowWriter):
 
     def _finish_without_rows(self) -> TaskOutcome:
         """Opens nothing; but if an earlier attempt had rows, something is wrong."""
-        self.links.reach()
         state, marker = self._register.look(self.attempt.task, end_task=True)
         refuse_stale(self._identity, self.attempt, state, marker, self.options.starts_at_batch)
         if marker is not None and marker.batch == self.attempt.batch:
@@ -312,19 +311,21 @@ class ExactWriter(RowWriter):
             raise SinkError(f"the transaction of {self._transactions.transactional_id!r} was not committed")
 
     def _after_another_attempt(self) -> TaskOutcome:
-        """Two attempts at one task, as with speculation: if the other one commits the same rows, both have done it."""
-        deadline = self.clock.monotonic() + OTHER_ATTEMPT_SECONDS
+        """Two attempts at one task, as with speculation: if the other one commits the same rows, both have done it.
+        Only the pauses between answers count: where no broker answers, the other one cannot commit either."""
+        waited = 0.0
         while True:
             _, marker = self._register.look(self.attempt.task, end_task=False)
             if marker is not None and marker.batch == self.attempt.batch:
                 compare(self.attempt, marker, self.encoder.rows, self.encoder.digest)
                 return TaskOutcome(self.result(), skipped=True)
-            if self.clock.monotonic() > deadline:
+            if waited > OTHER_ATTEMPT_SECONDS:
                 raise Fenced(
                     f"another attempt has taken over {self._transactions.transactional_id!r}; this one ends and the "
                     "other stands"
                 )
             self.clock.sleep(LOOK_AGAIN_SECONDS)
+            waited += LOOK_AGAIN_SECONDS
 
     def _is_mine(self, marker: TaskMarker) -> bool:
         return marker.holds(self.encoder.rows, self.encoder.digest)

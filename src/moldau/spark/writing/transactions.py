@@ -55,25 +55,16 @@ class OpenTransaction:
     version_2: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long things may take."""
-
-    retry_seconds: float
-    transaction_ms: int
-
-
 class Transactions:
     """The transactions of one transactional id, one after the other."""
 
     def __init__(
-        self, cluster: Cluster, transactional_id: str, patience: Patience, monotonic: Callable[[], float]
+        self, cluster: Cluster, transactional_id: str, timeout_ms: int, monotonic: Callable[[], float]
     ) -> None:
         self.transactional_id = transactional_id
         self._cluster = cluster
-        self._patience = patience
         self._monotonic = monotonic
-        self._timeout_ms = patience.transaction_ms
+        self._timeout_ms = timeout_ms
         self._added: set[TopicPartition] = set()
         self._opened_at: float | None = None
         self.producer = ProducerId(-1, -1)
@@ -83,26 +74,25 @@ class Transactions:
         """InitProducerId: aborts what is open under this id and locks out whoever used it before."""
         while True:
             try:
-                self.producer = self._retrying(self._init)
+                self.producer, self.version_2 = self._cluster.retrying(self._init)
                 break
             except KafkaError as error:
                 if error.code != ErrorCode.INVALID_TRANSACTION_TIMEOUT or self._timeout_ms <= SMALLEST_TIMEOUT_MS:
                     raise
                 self._timeout_ms = max(self._timeout_ms // 2, SMALLEST_TIMEOUT_MS)  # the broker allows less
-        coordinator = self._cluster.coordinator(CoordinatorKind.TRANSACTION, self.transactional_id)
-        features = self._cluster.connection(coordinator).finalized_features
-        self.version_2 = features.get(FEATURE, 0) >= VERSION_2
         self._added.clear()
         self._opened_at = None
         return self.producer
 
-    def _init(self) -> ProducerId:
+    def _init(self) -> tuple[ProducerId, bool]:
         request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms)
         answer = self._cluster.to_coordinator(
             CoordinatorKind.TRANSACTION, self.transactional_id, request, InitProducerIdResponse
         )
         check(answer.error_code, f"InitProducerId of {self.transactional_id}")
-        return ProducerId(answer.producer_id, answer.producer_epoch)
+        coordinator = self._cluster.coordinator(CoordinatorKind.TRANSACTION, self.transactional_id)
+        features = self._cluster.connection(coordinator).finalized_features
+        return ProducerId(answer.producer_id, answer.producer_epoch), features.get(FEATURE, 0) >= VERSION_2
 
     # -- within a transaction --------------------------------------------------------------------------------------
 
@@ -221,12 +211,9 @@ class Transactions:
 
     def _guarded(self, action: Callable[[], T]) -> T:
         try:
-            return self._retrying(action)
+            return self._cluster.retrying(action)
         except KafkaError as error:
             raise self.refused(error) from error
-
-    def _retrying(self, action: Callable[[], T]) -> T:
-        return self._cluster.retrying(action, self._patience.retry_seconds)
 
 
 def end_transaction(cluster: Cluster, transaction: OpenTransaction, commit: bool) -> EndTxnResponse:
