@@ -88,10 +88,11 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    INTRODUCE_BROKER = 20000
 
 
 #: Spoken by brokers among themselves, and announced to no client.
-BETWEEN_BROKERS = frozenset((56, 58, 63, 67))
+BETWEEN_BROKERS = frozenset((56, 58, 63, 67, 20000))
 
 #: key: (module below moldau.wire.messages, request class, response class)
 CLASSES: dict[int, tuple[str, str, str]] = {
@@ -176,4 +177,5 @@ CLASSES: dict[int, tuple[str, str, str]] = {
     90: ("describe_share_group_offsets", "DescribeShareGroupOffsetsRequest", "DescribeShareGroupOffsetsResponse"),
     91: ("alter_share_group_offsets", "AlterShareGroupOffsetsRequest", "AlterShareGroupOffsetsResponse"),
     92: ("delete_share_group_offsets", "DeleteShareGroupOffsetsRequest", "DeleteShareGroupOffsetsResponse"),
+    20000: ("introduce_broker", "IntroduceBrokerRequest", "IntroduceBrokerResponse"),
 }

@@ -26,14 +26,17 @@ class PeerLostError(Exception):
 class Lane:
     """Answers on a connection come in the order of their requests, so what may wait long has a connection of its own.
 
-    `fetch` is for long polls, one lane for each fetcher; `CONTROL` for short questions; `LINK` says nothing and is
-    only there to end when the other broker does.
+    `fetch` is for long polls, one lane for each fetcher; `CONTROL` for short questions; `FORWARD` for requests of
+    clients, which may take their time; `MARKERS` for writes that wait for replicas; `LINK` says nothing and is only
+    there to end when the other broker does.
     """
 
     name: str
     index: int = 0
 
     CONTROL: ClassVar[Lane]
+    FORWARD: ClassVar[Lane]
+    MARKERS: ClassVar[Lane]
     LINK: ClassVar[Lane]
 
     @classmethod
@@ -45,6 +48,8 @@ class Lane:
 
 
 Lane.CONTROL = Lane("control")
+Lane.FORWARD = Lane("forward")
+Lane.MARKERS = Lane("markers")
 Lane.LINK = Lane("link")
 
 

@@ -1,0 +1,129 @@
+"""Opens a connection to another broker: dials, learns versions, logs in, and both sides say who they are.
+
+A broker introduces itself on every connection it opens: cluster and id are checked on both sides, so that nobody talks
+to whoever has taken over an address. Which life of the broker answers is told to the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+from uuid import UUID
+
+from moldau.client.core import ClientCore, Introduction
+from moldau.client.errors import ClientError
+from moldau.client.settings import Address, SaslSettings
+from moldau.server.peers.connection import PeerConnection
+from moldau.server.peers.peer import Lane, PeerLostError
+from moldau.types.errors import ErrorCode
+from moldau.wire.messages.introduce_broker import IntroduceBrokerRequest, IntroduceBrokerResponse
+
+BROKER_SOFTWARE: Final = "moldau-broker"
+"""Who calls itself so in ApiVersions is told of the APIs that brokers have among themselves, if it may use them."""
+CONNECT_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a broker listens for others, and which life of it."""
+
+    broker_id: int
+    address: Address
+    epoch: int
+    incarnation: UUID
+
+    def __str__(self) -> str:
+        return f"broker {self.broker_id} at {self.address}"
+
+
+@dataclass(frozen=True, slots=True)
+class Self:
+    """What this broker says of itself; `cluster_id` and `incarnation` are known once it has registered."""
+
+    broker_id: int
+    cluster_id: str
+    incarnation: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class PeerSecurity:
+    """How connections of the inter-broker listener are protected."""
+
+    tls: ssl.SSLContext | None = None
+    sasl: SaslSettings | None = None
+
+
+class Dial(Protocol):
+    """Connects a protocol to an address; raises OSError."""
+
+    def __call__(self, address: Address, protocol: PeerConnection, tls: ssl.SSLContext | None) -> Awaitable[None]: ...
+
+
+async def dial_tcp(address: Address, protocol: PeerConnection, tls: ssl.SSLContext | None) -> None:
+    await asyncio.get_running_loop().create_connection(
+        lambda: protocol, address.host, address.port, ssl=tls, server_hostname=address.host if tls else None
+    )
+
+
+class RefusedError(PeerLostError):
+    """Nobody listens at the broker's address: its process is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """What all connections of this broker have in common. `ourselves` is asked when it is needed: a broker knows its
+    cluster and its own incarnation only once it has registered.
+    """
+
+    ourselves: Callable[[], Self]
+    random_bytes: Callable[[int], bytes]
+    security: PeerSecurity = PeerSecurity()
+    dial: Dial = dial_tcp
+    connect_seconds: float = CONNECT_SECONDS
+
+    async def open(
+        self, endpoint: Endpoint, lane: Lane, ended: Callable[[PeerConnection], None]
+    ) -> tuple[PeerConnection, UUID]:
+        """An open connection and the incarnation that answers there; raises PeerLostError."""
+        name = f"broker-{self.ourselves().broker_id}-{lane}"
+        core = ClientCore(endpoint, Introduction(name, BROKER_SOFTWARE, self.security.sasl))
+        connection = PeerConnection(core, ended)
+        try:
+            async with asyncio.timeout(self.connect_seconds):
+                await self.dial(endpoint.address, connection, self.security.tls)
+                incarnation = await self._introduce(endpoint, connection)
+        except BaseException as error:
+            reason = str(error) or f"{endpoint} did not take the connection within {self.connect_seconds:g} s"
+            connection.end(reason)
+            if isinstance(error, ConnectionRefusedError):
+                raise RefusedError(reason) from error
+            if isinstance(error, (OSError, ClientError)):  # a TimeoutError is an OSError
+                raise PeerLostError(reason) from error
+            raise
+        if connection.lost is not None:
+            raise PeerLostError(*connection.lost.args)
+        return connection, incarnation
+
+    async def _introduce(self, endpoint: Endpoint, connection: PeerConnection) -> UUID:
+        opening = connection.core.opening(self.random_bytes)
+        try:
+            step = next(opening)
+            while True:
+                step = opening.send(await connection.send(*step))
+        except StopIteration:
+            pass
+        ourselves = self.ourselves()
+        answer = await connection.call(
+            IntroduceBrokerRequest(
+                cluster_id=ourselves.cluster_id, broker_id=ourselves.broker_id, incarnation=ourselves.incarnation
+            ),
+            IntroduceBrokerResponse,
+        )
+        if answer.error_code:
+            raise PeerLostError(f"{endpoint} refused this broker: {ErrorCode(answer.error_code).name}")
+        if answer.broker_id != endpoint.broker_id or answer.cluster_id != ourselves.cluster_id:
+            raise PeerLostError(f"{endpoint}: broker {answer.broker_id} of cluster {answer.cluster_id} answers there")
+        return answer.incarnation
