@@ -29,9 +29,22 @@ def test_describe(moldau: Moldau, admin: AdminClient, broker: BrokerProcess, nam
 
 
 def test_a_healthy_cluster(moldau: Moldau) -> None:
-    assert moldau("cluster", "health").out.startswith("healthy: 1 brokers")
+    assert moldau("cluster", "health").out.startswith("healthy: 1 broker,")
     found = moldau("cluster", "health", "-o", "json").document
     assert found["healthy"] and found["problems"] == []
+
+
+def test_health_and_describe_count_alike(moldau: Moldau, admin: AdminClient, name: str) -> None:
+    """What the platform keeps for itself stands apart in both."""
+    create_topic(admin, name, 2)
+    create_topic(admin, f"__moldau-{name}", 3)
+    health = moldau("cluster", "health", "-o", "json").document
+    described = moldau("cluster", "describe", "-o", "json").document
+    counts = ("topics", "partitions", "internal_topics", "internal_partitions")
+    assert [health[key] for key in counts] == [described[key] for key in counts]
+    visible = moldau("topic", "list", "-o", "json").document
+    assert (health["topics"], health["partitions"]) == (len(visible), sum(each["partitions"] for each in visible))
+    assert health["internal_partitions"] >= 3
 
 
 def test_a_damaged_partition_is_not_well(tmp_path: Path) -> None:
@@ -48,7 +61,7 @@ def test_a_damaged_partition_is_not_well(tmp_path: Path) -> None:
         ill = run("cluster", "health", "-b", broker.address)
         assert ill.code == 5
         assert "damaged-0" in ill.out and "sound-0" not in ill.out
-        assert ill.err.startswith("not well: 1 problems")
+        assert ill.err.startswith("not well: 1 problem;")
         found = run("cluster", "health", "-b", broker.address, "-o", "json")
         assert found.code == 5 and '"healthy": false' in found.out
 

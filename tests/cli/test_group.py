@@ -34,6 +34,15 @@ def offsets(moldau: Moldau, group: str) -> list[int]:
     return [row["offset"] for row in found["offsets"]]
 
 
+def test_a_watch_shows_the_lag_again_and_again(moldau: Moldau, group: str) -> None:
+    shown = moldau("group", "watch", group, "--every", "10ms", "--count", 2)
+    assert [row[1:5] for row in shown.rows] == [[group, "Empty", "0", "6"]] * 2
+    assert [row[5:] for row in shown.rows] == [["-", "-"], ["0.0", "0.0"]]
+    assert f'"group": "{group}"' in moldau("group", "watch", "--count", 1, "-o", "json").out
+    refused = moldau("group", "watch", f"no-{group}")
+    assert refused.code == 4 and "does not exist" in refused.complaint
+
+
 def test_list_describe_and_state(moldau: Moldau, group: str, topic: str) -> None:
     assert [group, "Empty", "classic"] in moldau("group", "list").rows
     assert [group, "Empty", "classic"] in moldau("group", "list", "--state", "empty", "--type", "classic").rows

@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 WRITTEN_ADDRESS = "localhost:9092"
-# Ids are random; the page shows dots.
-RANDOM_ID = re.compile(r"(?<=id )(?:\S{22}|\.+)")
+# Ids are random, and time passes; the page shows dots.
+RANDOM_ID = re.compile(r"(?<=id )(?:\S{22}|\.+)|^(?:\d\d:\d\d:\d\d|\.{8})", re.MULTILINE)
 # It would write into the shell's own files; these would run on.
 NOT_RUN = ("moldau --install-completion", "moldau broker start")
 

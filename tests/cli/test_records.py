@@ -91,6 +91,16 @@ def test_parts_of_a_topic(moldau: Moldau, name: str) -> None:
     assert values("--from", 100) == ""
 
 
+def test_patterns_stand_for_topics(moldau: Moldau, name: str) -> None:
+    for number in range(3):
+        moldau("topic", "create", f"{name}.{number}")
+        moldau("produce", f"{name}.{number}", str(number))
+    assert sorted(moldau("consume", f"{name}.*").out) == sorted("0\n1\n2\n")
+    assert moldau("consume", f"{name}.?", f"{name}.1", "--from", -1, "--partition", 0).out.count("1") == 1
+    assert sorted(moldau("consume", f"{name}.*", "--group", name).out.split()) == ["0", "1", "2"]
+    assert "no topic matches" in moldau("consume", f"{name}-nothing*").complaint
+
+
 def test_a_group_reads_on_where_it_stopped(moldau: Moldau, name: str) -> None:
     moldau("topic", "create", name)
     moldau("produce", name, "x", "y", "z")

@@ -141,7 +141,7 @@ def test_nothing_is_destroyed_unasked(moldau: Moldau, admin: AdminClient, name: 
     create_topic(admin, name)
     refused = moldau("topic", "delete", name)
     assert refused.code == 2 and "--yes" in refused.complaint
-    assert moldau("topic", "delete", name, "--dry-run").out == f"would delete topic {name} (1 partitions)\n"
+    assert moldau("topic", "delete", name, "--dry-run").out == f"would delete topic {name} (1 partition)\n"
     assert name in moldau("topic", "list").out
 
 

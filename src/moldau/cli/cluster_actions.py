@@ -13,7 +13,7 @@ from moldau.cli.calls import cluster as calls
 from moldau.cli.calls import configs, offsets
 from moldau.cli.calls.offsets import At
 from moldau.cli.connect import Connection
-from moldau.cli.output import DONE, UNHEALTHY, Column, Format, Table, note, show, size_text
+from moldau.cli.output import DONE, UNHEALTHY, Column, Format, Table, note, plural, show, size_text
 from moldau.client.errors import ClientError
 from moldau.types import errors
 from moldau.types.ids import TopicPartition
@@ -50,11 +50,30 @@ def describe(cluster: Connection, output: Format) -> None:
         "cluster_id": found.cluster_id,
         "controller": found.controller.id if found.controller is not None else None,
         "features": calls.finalized_features(cluster) if reachable else {},
-        "topics": sum(not hidden.hidden_topic(name) for name in metadata.topics),
-        "partitions": sum(len(topic.partitions) for topic in metadata.topics.values()),
+        **_counts(metadata),
         "brokers": brokers,
     }
     show(output, document, lambda: _description_tables(document, output))
+
+
+def _counts(metadata: Any) -> dict[str, int]:
+    """Topics and partitions, those of the platform itself apart: the same for `describe` and `health`."""
+    sizes = {name: len(topic.partitions) for name, topic in metadata.topics.items()}
+    internal = {name: size for name, size in sizes.items() if hidden.hidden_topic(name)}
+    return {
+        "topics": len(sizes) - len(internal),
+        "partitions": sum(sizes.values()) - sum(internal.values()),
+        "internal_topics": len(internal),
+        "internal_partitions": sum(internal.values()),
+    }
+
+
+def _counts_text(counts: Mapping[str, Any]) -> str:
+    text = f"{plural(counts['topics'], 'topic')}, {plural(counts['partitions'], 'partition')}"
+    if not counts["internal_topics"]:
+        return text
+    internal = plural(counts["internal_topics"], "internal topic")
+    return f"{text}; {internal} with {plural(counts['internal_partitions'], 'partition')}"
 
 
 def _log_dirs(cluster: Connection, broker: int) -> list[dict[str, Any]]:
@@ -73,7 +92,7 @@ def _log_dirs(cluster: Connection, broker: int) -> list[dict[str, Any]]:
 
 def _description_tables(document: Mapping[str, Any], output: Format) -> list[Table]:
     features = ", ".join(f"{name} {level}" for name, level in document["features"].items())
-    title = f"cluster {document['cluster_id']}: {document['topics']} topics, {document['partitions']} partitions"
+    title = f"cluster {document['cluster_id']}: {_counts_text(document)}"
     brokers = Table(
         [
             Column("broker", right=True),
@@ -118,8 +137,7 @@ def health(cluster: Connection, output: Format) -> int:
         "healthy": not problems,
         "brokers": len(metadata.brokers),
         "controller": metadata.controller_id if metadata.controller_id >= 0 else None,
-        "topics": len(metadata.topics),
-        "partitions": sum(len(topic.partitions) for topic in metadata.topics.values()),
+        **_counts(metadata),
         "problems": problems,
     }
 
@@ -131,9 +149,9 @@ def health(cluster: Connection, output: Format) -> int:
 
     show(output, document, tables)
     if not output.for_programs:
-        counts = f"{document['brokers']} brokers, {document['topics']} topics, {document['partitions']} partitions"
+        counts = f"{plural(len(metadata.brokers), 'broker')}, {_counts_text(document)}"
         if problems:
-            note(f"not well: {len(problems)} problems; {counts}")
+            note(f"not well: {plural(len(problems), 'problem')}; {counts}")
         else:
             print(f"healthy: {counts}")
     return UNHEALTHY if problems else DONE

@@ -9,7 +9,7 @@ import typer
 
 from moldau.cli import completion
 from moldau.cli.connect import Connection
-from moldau.cli.options import TopicNames, connected
+from moldau.cli.options import TopicPatterns, connected
 
 POSITION_HELP: Final = "start, end, an offset, -N (the last N records), @TIME (@2024-05-01T12:00, @-1h)."
 
@@ -44,7 +44,7 @@ Summary = Annotated[bool, typer.Option("--summary/--no-summary", help="A line on
 @connected
 def consume(
     cluster: Connection,
-    topics: TopicNames,
+    topics: TopicPatterns,
     begin: Annotated[str, typer.Option("--from", metavar="POSITION", help=POSITION_HELP)] = "start",
     end: Annotated[str, typer.Option("--to", metavar="POSITION", help=POSITION_HELP)] = "end",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end.")] = False,
@@ -80,7 +80,7 @@ def consume(
 @connected
 def tail(
     cluster: Connection,
-    topics: TopicNames,
+    topics: TopicPatterns,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="First the last N of each partition.")] = 0,
     partition: Partitions = None,
     grep: Grep = None,

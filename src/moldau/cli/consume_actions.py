@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.cli import reading
+from moldau.cli import hidden, reading
 from moldau.cli.calls.answers import for_client, place_of
 from moldau.cli.output import FAILED, INTERRUPTED, NOT_FOUND, WRONG_USAGE, CommandError, note, plural
 from moldau.cli.positions import END, START, Position, ranges
 from moldau.cli.record_format import FormatError, Printer, Record, json_line, template
-from moldau.cli.refusals import described_topics
+from moldau.cli.refusals import described_topics, metadata
 from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ PATIENCE_SECONDS: Final = 10.0
 """Whoever waits for a group for longer wants to know."""
 ASSIGNMENT_SECONDS: Final = 330.0
 """Members have five minutes (max.poll.interval.ms) to give up what they hold."""
+PATTERN_MARKS: Final = "*?"
+PATTERN_STAR: Final = re.escape("*")
+PATTERN_ONE: Final = re.escape("?")
 VALUE_LINE: Final = r"%v\n"
 KEY_LINE: Final = r"%k\t%v\n"
 
@@ -150,8 +153,32 @@ def print_all(arriving: Iterable[list[Message]], tally: Tally) -> None:
         sys.stdout.flush()
 
 
+def is_pattern(name: str) -> bool:
+    """No topic has such a character in its name."""
+    return any(mark in name for mark in PATTERN_MARKS)
+
+
+def matching_topics(cluster: Connection, names: Sequence[str]) -> list[str]:
+    """The topics that are named; a pattern stands for all that match, without those of the platform itself."""
+    found: dict[str, None] = {}
+    known = [name for name in sorted(metadata(cluster).topics) if not hidden.hidden_topic(name)]
+    for name in names:
+        matching = [each for each in known if re.match(subscription(name), each)] if is_pattern(name) else [name]
+        if not matching:
+            raise CommandError(f"no topic matches {name!r}", "`moldau topic list` shows what there is", NOT_FOUND)
+        found |= dict.fromkeys(matching)
+    return list(found)
+
+
+def subscription(name: str) -> str:
+    """A topic, or a pattern as the regular expression that librdkafka takes: topics that come later belong to it."""
+    if not is_pattern(name):
+        return name
+    return f"^{re.escape(name).replace(PATTERN_STAR, '.*').replace(PATTERN_ONE, '.')}$"
+
+
 def chosen_places(cluster: Connection, wanted: Wanted) -> list[TopicPartition]:
-    described = described_topics(cluster, list(dict.fromkeys(wanted.topics)))
+    described = described_topics(cluster, matching_topics(cluster, wanted.topics))
     places = []
     for name, topic in described.items():
         there = sorted(partition.id for partition in topic.partitions)
@@ -186,7 +213,12 @@ def consume_as_member(cluster: Connection, wanted: Wanted, group: str, printing:
     )
     share = Share(time.monotonic())
     with ending(consumer, tally, summary) as end_code:
-        consumer.subscribe(list(wanted.topics), on_assign=share.gained, on_revoke=share.lost, on_lost=share.lost)
+        consumer.subscribe(
+            [subscription(name) for name in wanted.topics],
+            on_assign=share.gained,
+            on_revoke=share.lost,
+            on_lost=share.lost,
+        )
         read_as_member(consumer, share, wanted.follow, tally)
     return end_code[0]
 

@@ -65,6 +65,24 @@ def state(cluster: Connection, names: GroupNames, output: Output = Format.table)
 
 @app.command()
 @connected
+def watch(
+    cluster: Connection,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="GROUP...", help="All without one.", autocompletion=completion.groups),
+    ] = None,
+    every: Annotated[str, typer.Option(metavar="DURATION", help="How long between two looks: 2s, 1m, …")] = "2s",
+    rounds: Annotated[int | None, typer.Option("--count", "-n", min=1, help="End after so many looks.")] = None,
+    output: Output = Format.table,
+) -> int:
+    """Show the lag of groups again and again, with how fast they read, until Ctrl-C. JSON is a line per group."""
+    from moldau.cli import group_watch, times
+
+    return group_watch.watch(cluster, names or [], times.duration_ms(every), rounds, output)
+
+
+@app.command()
+@connected
 def reset(
     cluster: Connection,
     name: GroupName,

@@ -26,6 +26,7 @@ from moldau.cli.output import (
     confirm,
     nearest,
     note,
+    plural,
     show,
 )
 from moldau.types.ids import TopicPartition
@@ -185,8 +186,8 @@ def _document(
 
 
 def _description_tables(group: dict[str, Any], with_members: bool) -> list[Table]:
-    head = (group["group"], group["state"], group["type"], len(group["members"]), group["total_lag"])
-    title = "{}: {}, {}, {} members, lag {}".format(*head)
+    members = plural(len(group["members"]), "member")
+    title = f"{group['group']}: {group['state']}, {group['type']}, {members}, lag {group['total_lag']:,}"
     positions = Table(
         [
             Column("topic"),
@@ -205,11 +206,11 @@ def _description_tables(group: dict[str, Any], with_members: bool) -> list[Table
         positions.add(*(row[key] for key in keys))
     if not with_members:
         return [positions]
-    members = Table([Column("member"), Column("instance"), Column("client"), Column("host"), Column("reads")])
+    owners = Table([Column("member"), Column("instance"), Column("client"), Column("host"), Column("reads")])
     for member in group["members"]:
         reads = [f"{topic}-{partition}" for topic, partition in member["partitions"]]
-        members.add(member["member"], member["instance"], member["client_id"], member["host"], reads)
-    return [positions, members]
+        owners.add(member["member"], member["instance"], member["client_id"], member["host"], reads)
+    return [positions, owners]
 
 
 def state(cluster: Connection, names: Sequence[str], output: Format) -> None:

@@ -28,6 +28,10 @@ FromFile = Annotated[
 
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=completion.topics)]
 TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC...", autocompletion=completion.topics)]
+TopicPatterns = Annotated[
+    list[str],
+    typer.Argument(metavar="TOPIC...", help="Names, or patterns with * and ?.", autocompletion=completion.topics),
+]
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", autocompletion=completion.groups)]
 GroupNames = Annotated[list[str], typer.Argument(metavar="GROUP...", autocompletion=completion.groups)]
 

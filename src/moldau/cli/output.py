@@ -1,7 +1,7 @@
 """What commands print: tables for people, JSON and YAML for programs, one line for what went wrong.
 
-Results go to stdout; questions, notes, progress and errors to stderr, so that a pipe carries results alone. Without a
-terminal tables are plain aligned columns, without colour or frames. `rich` is imported only where it draws.
+Results go to stdout; questions, notes, progress and errors to stderr, so that a pipe carries results alone. Tables are
+plain aligned columns, in a terminal too (`tables`). `rich` is imported only where it draws.
 
 Exit codes, the same for every `moldau` command:
 
@@ -17,12 +17,21 @@ Exit codes, the same for every `moldau` command:
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, TextIO
+
+from moldau.cli.tables import Column, Table, lines_of
+
+__all__ = (
+    "DONE", "EXIT_CODES", "FAILED", "INTERRUPTED", "NOT_FOUND", "UNHEALTHY", "UNREACHABLE", "WRONG_USAGE", "Column",
+    "CommandError", "Format", "ReaderGone", "Table", "confirm", "nearest", "note", "plural", "print_table", "progress",
+    "show", "size_text", "to_yaml", "warn",
+)  # fmt: skip
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -41,6 +50,10 @@ EXIT_CODES: Final = {
     UNHEALTHY: "`cluster health` found something wrong",
     INTERRUPTED: "ended with Ctrl-C",
 }
+
+
+BOLD: Final = "\x1b[1m"
+PLAIN: Final = "\x1b[0m"
 
 
 class CommandError(Exception):
@@ -74,33 +87,6 @@ class Format(StrEnum):
         return self in (Format.json, Format.yaml)
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    heading: str
-    right: bool = False
-    """Numbers stand at the right."""
-    wide: bool = False
-    """Shown with `--output wide` alone."""
-
-
-@dataclass(slots=True)
-class Table:
-    columns: Sequence[Column]
-    title: str = ""
-    rows: list[Sequence[object]] = field(default_factory=list)
-
-    def add(self, *cells: object) -> None:
-        self.rows.append(cells)
-
-    def narrowed(self, format: Format) -> Table:
-        """Without the columns that this format leaves out."""
-        if format is Format.wide:
-            return self
-        kept = [index for index, column in enumerate(self.columns) if not column.wide]
-        columns = [self.columns[index] for index in kept]
-        return Table(columns, self.title, [[row[index] for index in kept] for row in self.rows])
-
-
 def show(format: Format, document: Any, tables: Callable[[], Sequence[Table]], empty: str = "") -> None:
     """Print a result: the document for programs, the tables (made only then) for people."""
     if format is Format.json:
@@ -108,7 +94,7 @@ def show(format: Format, document: Any, tables: Callable[[], Sequence[Table]], e
     elif format is Format.yaml:
         print(to_yaml(document))
     else:
-        found = [table.narrowed(format) for table in tables()]
+        found = [table if format is Format.wide else table.without_wide() for table in tables()]
         if empty and not any(table.rows for table in found):
             note(empty)
             return
@@ -120,52 +106,19 @@ def show(format: Format, document: Any, tables: Callable[[], Sequence[Table]], e
 
 def print_table(table: Table, out: TextIO | None = None) -> None:
     out = out or sys.stdout
-    if out.isatty():
-        _print_rich(table)
-        return
     if table.title:
         print(table.title, file=out)
-    print(*plain_lines(table), sep="\n", file=out)
+    print(*shown_lines(table, out), sep="\n", file=out)
 
 
-def plain_lines(table: Table) -> list[str]:
-    """Aligned columns, two blanks apart; nothing is cut, whatever the width."""
-    headings = [column.heading.upper() for column in table.columns]
-    lines = [headings, *([cell_text(cell) or "-" for cell in row] for row in table.rows)]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(headings))]
-
-    def padded(line: Sequence[str]) -> str:
-        cells = (
-            cell.rjust(width) if column.right else cell.ljust(width)
-            for cell, width, column in zip(line, widths, table.columns, strict=True)
-        )
-        return "  ".join(cells).rstrip()
-
-    return [padded(line) for line in lines]
-
-
-def _print_rich(table: Table) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    drawn = RichTable(title=table.title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for column in table.columns:
-        drawn.add_column(column.heading, justify="right" if column.right else "left", overflow="fold")
-    for row in table.rows:
-        drawn.add_row(*(Text(cell_text(cell)) for cell in row))
-    Console().print(drawn)
-
-
-def cell_text(cell: object) -> str:
-    if cell is None:
-        return ""
-    if isinstance(cell, bool):
-        return "yes" if cell else "no"
-    if isinstance(cell, list | tuple):
-        return ",".join(map(str, cell))
-    return str(cell)
+def shown_lines(table: Table, out: TextIO) -> list[str]:
+    """Within a terminal's width, with its headings in bold."""
+    if not out.isatty():
+        return lines_of(table)
+    lines = lines_of(table, shutil.get_terminal_size().columns)
+    if "NO_COLOR" not in os.environ and lines and lines[0].isupper():
+        lines[0] = f"{BOLD}{lines[0]}{PLAIN}"
+    return lines
 
 
 def to_yaml(value: Any, indent: int = 0) -> str:

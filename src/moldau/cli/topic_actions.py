@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError
 
 from moldau.cli import documents, hidden, refusals, times
 from moldau.cli.calls import configs, offsets, topics
+from moldau.cli.calls.cluster import partition_bytes
 from moldau.cli.calls.configs import Change, ConfigKind, Setting, Source
 from moldau.cli.calls.topics import BROKERS_CHOICE, NewTopic
 from moldau.cli.connect import Connection, pairs
@@ -28,12 +29,23 @@ from moldau.cli.output import (
     plural,
     progress,
     show,
+    size_text,
 )
 from moldau.cli.positions import END, START, Position, ranges
 from moldau.cli.reading import READ_COMMITTED, count_records
 from moldau.types.ids import TopicPartition
 
-FILE_KEYS: Final = ("name", "partitions", "replication_factor", "config", "id", "internal", "records", "layout")
+FILE_KEYS: Final = (
+    "name",
+    "partitions",
+    "replication_factor",
+    "config",
+    "id",
+    "internal",
+    "records",
+    "bytes",
+    "layout",
+)
 MANY: Final = 20
 """From here on a bar shows how far deletion is."""
 
@@ -133,13 +145,18 @@ def list_topics(cluster: Connection, patterns: Sequence[str], show_all: bool, co
 
     def tables() -> list[Table]:
         counted = [Column("records", right=True)] if count else []
-        wide = [Column("offsets", right=True, wide=True), Column("id", wide=True)]
+        wide = [
+            Column("offsets", right=True, wide=True),
+            Column("size", right=True, wide=True),
+            Column("id", wide=True),
+        ]
         table = Table(
             [Column("topic"), Column("partitions", right=True), Column("replicas", right=True), *counted, *wide]
         )
         for row in rows:
-            keys = ("name", "partitions", "replication_factor", *(["records"] if count else []), "offsets", "id")
-            table.add(*(row.get(key) for key in keys))
+            keys = ("name", "partitions", "replication_factor", *(["records"] if count else []), "offsets")
+            size = row.get("bytes")
+            table.add(*(row.get(key) for key in keys), None if size is None else size_text(size), row.get("id"))
         return [table]
 
     show(output, rows, tables, empty="no topics")
@@ -149,6 +166,7 @@ def _add_details(cluster: Connection, rows: Sequence[dict[str, Any]], count: boo
     names = [row["name"] for row in rows]
     for row, described in zip(rows, _described(cluster, names, count), strict=True):
         row["id"] = described["id"]
+        row["bytes"] = described["bytes"]
         row["offsets"] = sum(_span(part) or 0 for part in described["layout"])
         if count:
             row["records"] = described["records"]
@@ -173,6 +191,7 @@ def _described(cluster: Connection, names: Sequence[str], count: bool = False) -
     described = refusals.described_topics(cluster, names)
     places = [TopicPartition(name, part.id) for name, topic in described.items() for part in topic.partitions]
     spans = offsets.log_ranges(cluster, places)
+    sizes = _sizes(cluster, places)
     with refusals.while_doing("cannot read the settings of topics"):
         settings = configs.describe_topics(cluster, names)
     found: list[dict[str, Any]] = [
@@ -191,15 +210,27 @@ def _described(cluster: Connection, names: Sequence[str], count: bool = False) -
                     "isr": [node.id for node in part.isr],
                     "first_offset": spans[TopicPartition(name, part.id)][0],
                     "end_offset": spans[TopicPartition(name, part.id)][1],
+                    "bytes": sizes.get(TopicPartition(name, part.id)),
                 }
                 for part in sorted(described[name].partitions, key=lambda part: part.id)
             ],
         }
         for name in names
     ]
+    for topic in found:
+        known = [part["bytes"] for part in topic["layout"] if part["bytes"] is not None]
+        topic["bytes"] = sum(known) if len(known) == len(topic["layout"]) else None
     if count:
         _count(cluster, found, [place for place, (first, end) in spans.items() if None not in (first, end)])
     return found
+
+
+def _sizes(cluster: Connection, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    """Bytes of each partition: those of its largest replica, as the others follow it."""
+    if not places or not cluster.wire_is_possible("sizes are left out"):
+        return {}
+    with refusals.while_doing("cannot read the sizes of partitions"):
+        return partition_bytes(cluster, places)
 
 
 def _count(cluster: Connection, topics: Sequence[dict[str, Any]], places: Sequence[TopicPartition]) -> None:
@@ -220,9 +251,9 @@ def overrides(settings: Sequence[Setting]) -> dict[str, str]:
 
 
 def _description_tables(topic: dict[str, Any]) -> list[Table]:
-    title = (
-        f"{topic['name']}: {topic['partitions']} partitions, {topic['replication_factor']} replicas, id {topic['id']}"
-    )
+    counts = f"{plural(topic['partitions'], 'partition')}, {plural(topic['replication_factor'], 'replica')}"
+    size = "" if topic["bytes"] is None else f", {size_text(topic['bytes'])}"
+    title = f"{topic['name']}: {counts}{size}, id {topic['id']}"
     layout = Table(
         [
             Column("partition", right=True),
@@ -231,6 +262,7 @@ def _description_tables(topic: dict[str, Any]) -> list[Table]:
             Column("in sync"),
             Column("first offset", right=True),
             Column("end offset", right=True),
+            Column("size", right=True),
             *([Column("records", right=True)] if "records" in topic else []),
         ],
         title + (", internal" if topic["internal"] else ""),
@@ -245,6 +277,7 @@ def _description_tables(topic: dict[str, Any]) -> list[Table]:
             part["isr"],
             part["first_offset"],
             part["end_offset"],
+            None if part["bytes"] is None else size_text(part["bytes"]),
             *counted,
         )
     if not topic["config"]:
@@ -273,10 +306,10 @@ def alter(
     if partitions is not None and partitions != have:
         answers = topics.add_partitions(cluster, {name: partitions}, validate_only=dry_run)
         refusals.required(f"cannot change topic {name!r}", answers[name])
-        print(f"{would} topic {name} from {have} to {partitions} partitions")
+        print(f"{would} topic {name} from {have} to {plural(partitions, 'partition')}")
         note("records with a key may now go to another partition than those before them")
     elif partitions is not None:
-        note(f"topic {name} already has {have} partitions")
+        note(f"topic {name} already has {plural(have, 'partition')}")
 
 
 def delete(cluster: Connection, names: Sequence[str], if_exists: bool, dry_run: bool, yes: bool) -> None:
@@ -290,7 +323,7 @@ def delete(cluster: Connection, names: Sequence[str], if_exists: bool, dry_run: 
         return
     if dry_run:
         for name in wanted:
-            print(f"would delete topic {name} ({len(existing[name].partitions)} partitions)")
+            print(f"would delete topic {name} ({plural(len(existing[name].partitions), 'partition')})")
         return
     confirm(f"Delete {', '.join(wanted)} with everything in {'it' if len(wanted) == 1 else 'them'}?", yes)
     answers: dict[str, KafkaError | None] = {}

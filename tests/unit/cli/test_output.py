@@ -12,17 +12,16 @@ from hypothesis import strategies as st
 
 from moldau.cli.output import (
     EXIT_CODES,
-    Column,
     CommandError,
     Format,
-    Table,
     nearest,
-    plain_lines,
+    plural,
     print_table,
     show,
     size_text,
     to_yaml,
 )
+from moldau.cli.tables import Column, Table, lines_of
 
 
 def table() -> Table:
@@ -33,20 +32,28 @@ def table() -> Table:
 
 
 def test_plain_tables_are_aligned_and_never_cut() -> None:
-    assert plain_lines(table().narrowed(Format.table)) == [
+    assert lines_of(table().without_wide()) == [
         "TOPIC   RECORDS",
         "orders       12",
         "x             -",
     ]
-    assert plain_lines(table().narrowed(Format.wide))[0] == "TOPIC   RECORDS  ID"
+    assert lines_of(table())[0] == "TOPIC   RECORDS  ID"
     long = Table([Column("value")], rows=[["x" * 500]])
-    assert plain_lines(long)[1] == "x" * 500
+    assert lines_of(long)[1] == "x" * 500
 
 
-def test_a_file_gets_no_colours_or_frames() -> None:
-    out = io.StringIO()
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_and_a_file_get_the_same_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out, screen = io.StringIO(), Terminal()
     print_table(table(), out)
-    assert out.getvalue().splitlines() == plain_lines(table())
+    print_table(table(), screen)
+    assert out.getvalue().splitlines() == lines_of(table())
+    assert screen.getvalue() == out.getvalue().replace("TOPIC   RECORDS  ID", "\x1b[1mTOPIC   RECORDS  ID\x1b[0m")
 
 
 def test_an_empty_result_is_said_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,7 +65,7 @@ def test_an_empty_result_is_said_beside_it(capsys: pytest.CaptureFixture[str]) -
 
 def test_lists_truth_and_nothing_in_cells() -> None:
     cells = Table([Column("a"), Column("b"), Column("c")], rows=[[[1, 2], True, None]])
-    assert plain_lines(cells)[1].split() == ["1,2", "yes", "-"]
+    assert lines_of(cells)[1].split() == ["1,2", "yes", "-"]
 
 
 def test_yaml_of_what_commands_print() -> None:
@@ -104,3 +111,7 @@ def test_sizes() -> None:
 def test_every_exit_code_is_explained_once() -> None:
     assert sorted(EXIT_CODES) == [0, 1, 2, 3, 4, 5, 130]
     assert len(set(EXIT_CODES.values())) == len(EXIT_CODES)
+
+
+def test_one_and_many() -> None:
+    assert [plural(count, "topic") for count in (0, 1, 2, 5000)] == ["0 topics", "1 topic", "2 topics", "5,000 topics"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from moldau.cli.calls.answers import SECONDS, outcome, refuse
+from moldau.cli.calls.answers import SECONDS, by_topic, outcome, refuse
+from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError as Refusal
@@ -45,11 +47,22 @@ class LogDir:
     partitions: int
 
 
-def log_dirs(cluster: Connection, broker: int) -> list[DescribeLogDirsResult]:
-    """The log folders of a broker with every partition in them."""
-    from moldau.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+def log_dirs(
+    cluster: Connection, broker: int, places: Iterable[TopicPartition] | None = None
+) -> list[DescribeLogDirsResult]:
+    """The log folders of a broker with every partition in them, or with these."""
+    from moldau.wire.messages.describe_log_dirs import (
+        DescribableLogDirTopic,
+        DescribeLogDirsRequest,
+        DescribeLogDirsResponse,
+    )
 
-    answer = cluster.wire().to_broker(broker, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
+    topics = (
+        None
+        if places is None
+        else [DescribableLogDirTopic(topic=name, partitions=numbers) for name, numbers in by_topic(places).items()]
+    )
+    answer = cluster.wire().to_broker(broker, DescribeLogDirsRequest(topics=topics), DescribeLogDirsResponse)
     refuse(answer.error_code)
     return list(answer.results)
 
@@ -67,3 +80,15 @@ def log_dir_sums(cluster: Connection, broker: int) -> list[LogDir]:
         )
         for found in log_dirs(cluster, broker)
     ]
+
+
+def partition_bytes(cluster: Connection, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    """How large partitions are: as large as their largest replica."""
+    found: dict[TopicPartition, int] = {}
+    for broker in cluster.wire().broker_ids():
+        for folder in log_dirs(cluster, broker, places):
+            for topic in folder.topics:
+                for part in topic.partitions:
+                    place = TopicPartition(topic.name, part.partition_index)
+                    found[place] = max(found.get(place, 0), part.partition_size)
+    return found
