@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from random import Random
@@ -11,10 +11,12 @@ from uuid import UUID
 
 from moldau.config.broker import BrokerConfig
 from moldau.metadata.codec import BrokerEntry, Listener
-from moldau.metadata.controller.brokers import form_cluster, register_broker, unfence_broker
+from moldau.metadata.controller.brokers import form_cluster
 from moldau.metadata.controller.decision import Decision, Rule
 from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER
+from moldau.metadata.controller.fencing import unfence
 from moldau.metadata.controller.partition_changes import put_partition
+from moldau.metadata.controller.registration import register_broker
 from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic, create_topics
 from moldau.metadata.image import EMPTY_IMAGE, ClusterImage
 from moldau.metadata.image_changes import ImageDelta, apply
@@ -33,27 +35,38 @@ class Cluster:
         self.config = BrokerConfig.load({name.replace("_", "."): value for name, value in settings.items()})
         self.rng = Random(7)
         self.uuids = map(_uuid, count(1))
+        self.incarnations = map(_uuid, count(1 << 20))
         self.entries: dict[str, Versioned] = {}
         self.decide(lambda image: form_cluster(image, "the-cluster", FEATURES_OF_A_NEW_CLUSTER))
         for number, rack in (brokers or {1: None}).items():
             self.register(number, rack)
 
-    def register(self, number: int, rack: str | None = None, *, fenced: bool = False) -> None:
+    def register(self, number: int, rack: str | None = None, *, fenced: bool = False, **said: Any) -> None:
+        """A start of this broker: `said` are further members of its entry."""
         listeners = (Listener("PLAINTEXT", f"host{number}", 9092, "PLAINTEXT"),)
-        entry = BrokerEntry(UUID(int=number), listeners, rack)
+        said.setdefault("boot_id", "boot")
+        said.setdefault("directories", (UUID(int=number),))
+        entry = BrokerEntry(next(self.incarnations), listeners, rack, **said)
         self.decide(lambda image: register_broker(image, number, entry))
         if not fenced:
-            self.decide(lambda image: unfence_broker(image, number))
+            self.unfence(number)
+
+    def unfence(self, *numbers: int) -> None:
+        self.decide(lambda image: unfence(image, numbers, self.config))
 
     def decide(self, rule: Rule[T]) -> T:
+        """Commits all that is decided at once."""
         decided = rule(self.image)
         decision = decided if isinstance(decided, Decision) else at_once(decided)
         if decision.operations:
-            revision = self.image.version + 1
-            check_operations(decision.operations)
-            changes = tuple(self._changes(decision.operations, revision))
-            self.image, self.delta = apply(self.image, Changes(revision, changes))
+            self.commit(decision.operations)
         return decision.answer
+
+    def commit(self, operations: Sequence[Operation]) -> None:
+        revision = self.image.version + 1
+        check_operations(operations)
+        changes = tuple(self._changes(operations, revision))
+        self.image, self.delta = apply(self.image, Changes(revision, changes))
 
     def create(self, *topics: NewTopic, validate_only: bool = False) -> list[CreatedTopic]:
         return self.decide(
@@ -70,7 +83,7 @@ class Cluster:
     def replace_entry(self, path: str, value: bytes) -> None:
         self.decide(lambda _: Decision([Put(path, value)], None))
 
-    def _changes(self, operations: list[Operation] | tuple[Operation, ...], revision: int) -> Iterator[Change]:
+    def _changes(self, operations: Sequence[Operation], revision: int) -> Iterator[Change]:
         for operation in operations:
             entry = self.entries.get(operation.path)
             version = ABSENT if entry is None else entry.version

@@ -54,7 +54,9 @@ class PartitionImage:
 
     def directory_of(self, broker: int) -> UUID | None:
         """In which of the broker's log folders the replica is, where that was told."""
-        return self.directories[self.replicas.index(broker)] if self.directories else None
+        if not self.directories or broker not in self.replicas:
+            return None
+        return self.directories[self.replicas.index(broker)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,11 @@ from moldau.config.broker import BrokerConfig
 from moldau.config.topic import TopicConfig
 from moldau.coordinators.machine import ProducerStamp
 from moldau.metadata.codec import BrokerEntry, Listener
-from moldau.metadata.controller.brokers import form_cluster, register_broker, unfence_broker
+from moldau.metadata.controller.brokers import form_cluster, unfence_broker
 from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER
 from moldau.metadata.controller.min_insync import settings_of_a_new_cluster
 from moldau.metadata.controller.partitions import raise_leader_epochs
+from moldau.metadata.controller.registration import register_broker
 from moldau.metadata.image import ClusterImage, TopicImage
 from moldau.metadata.publisher import ImageHolder
 from moldau.metrics import Metrics

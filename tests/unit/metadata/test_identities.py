@@ -7,9 +7,10 @@ from uuid import UUID
 import pytest
 
 from moldau.metadata import codec, paths
-from moldau.metadata.controller.brokers import form_cluster, register_broker, unfence_broker
+from moldau.metadata.controller.brokers import form_cluster, unfence_broker
 from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER, SUPPORTED_FEATURES
 from moldau.metadata.controller.producer_ids import LAST_ID, ProducerIdBlock, next_block
+from moldau.metadata.controller.registration import register_broker
 from moldau.metadata.image import EMPTY_IMAGE
 from moldau.metadata.image_changes import apply
 from moldau.metadata.store import Change, Changes, Versioned

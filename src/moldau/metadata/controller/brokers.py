@@ -1,4 +1,4 @@
-"""Identity of the cluster and registration of its brokers."""
+"""Identity of the cluster, and what the controller says of its brokers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from moldau.metadata import codec, paths
-from moldau.metadata.codec import NOTHING_ELSE, BrokerEntry, BrokerStateEntry
+from moldau.metadata.codec import NOTHING_ELSE, BrokerStateEntry
 from moldau.metadata.controller.decision import Decision
 from moldau.metadata.image import BrokerImage, ClusterImage
 from moldau.metadata.store import ABSENT, Operation, Put
-from moldau.types.errors import ErrorCode, KafkaError
 
 
 def form_cluster(
@@ -30,36 +29,10 @@ def form_cluster(
     return Decision(operations, image.cluster_id or new_cluster_id)
 
 
-def register_broker(
-    image: ClusterImage, broker_id: int, entry: BrokerEntry, *, other_is_alive: bool = False
-) -> Decision[None]:
-    """The broker's own entry, in place of its last one. It stays fenced until the controller takes it in.
-
-    Who holds the same log folders holds their locks, so that the other is gone whatever its session says. Raises
-    DUPLICATE_BROKER_REGISTRATION if another one that has this id (`other_is_alive`) has other folders.
-    """
-    present = image.brokers.get(broker_id)
-    if present is not None and other_is_alive and present.incarnation != entry.incarnation:
-        _check_folders(present, entry)
-    version = ABSENT if present is None else present.version
-    return Decision([Put(paths.broker(broker_id), codec.encode_broker(entry), version)], None)
-
-
-def _check_folders(present: BrokerImage, entry: BrokerEntry) -> None:
-    if not set(present.directories) & set(entry.directories):
-        raise KafkaError(
-            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-            f"Another broker is registered with that broker id. If the broker {present.id} was recently restarted, "
-            "its registration ends with its session.",
-        )
-
-
 def unfence_broker(image: ClusterImage, broker_id: int) -> Decision[None]:
-    """From now on the registered broker takes part."""
+    """Takes in a broker that is alone, without looking at partitions; `fencing.unfence` is the rule for clusters."""
     broker = image.brokers[broker_id]
-    if not broker.fenced:
-        return Decision([], None)
-    return Decision([put_state(broker, fenced=False)], None)
+    return Decision([put_state(broker, fenced=False)] if broker.fenced else [], None)
 
 
 def put_state(
@@ -67,17 +40,18 @@ def put_state(
     *,
     fenced: bool,
     shutting_down: bool = False,
-    offline_directories: Sequence[UUID] = (),
+    offline_directories: Sequence[UUID] | None = None,
 ) -> Put:
-    """The controller's entry about the broker as it is registered now."""
+    """The controller's entry about the broker as it is registered now; None keeps what it says of failed folders."""
     present = broker.state
+    failed = broker.offline_directories if offline_directories is None else tuple(offline_directories)
     entry = BrokerStateEntry(
         broker.epoch,
         fenced,
         shutting_down,
         broker.boot_id,
         broker.directories,
-        tuple(offline_directories),
+        failed,
         NOTHING_ELSE if present is None else present.entry.unknown,
     )
     version = ABSENT if present is None else present.version

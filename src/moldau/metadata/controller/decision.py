@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from moldau.metadata.image import ClusterImage
-from moldau.metadata.store import Operation
+from moldau.metadata.store import Operation, Put
 from moldau.work.turns import Work
 
 T_co = TypeVar("T_co", covariant=True)
@@ -16,10 +16,38 @@ MAX_RECORDS_PER_REQUEST = 10_000
 """How many entries one request may change; Apache Kafka's limit."""
 
 
+PARTITIONS_PER_COMMIT = 2_000
+PART_BYTES = 900_000
+"""How many entries, and how many bytes of them, one commit should have: what a store must take at once, and how long
+the most urgent of them wait for the others."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[T_co]):
+    """`operations` are in an order in which every beginning is right alone, so that they may be committed in several
+    parts; `whole` forbids that."""
+
     operations: Sequence[Operation]
     answer: T_co
+    whole: bool = False
+
+    @property
+    def parts(self) -> list[Sequence[Operation]]:
+        """The commits to make, one after the other; none where there is nothing to do."""
+        if self.whole or not self.operations:
+            return [self.operations] if self.operations else []
+        return list(_cut(self.operations))
+
+
+def _cut(operations: Sequence[Operation]) -> Iterator[Sequence[Operation]]:
+    begin = size = 0
+    for position, operation in enumerate(operations):
+        bytes_of_it = len(operation.path) + (len(operation.value) if isinstance(operation, Put) else 0)
+        if position > begin and (position - begin == PARTITIONS_PER_COMMIT or size + bytes_of_it > PART_BYTES):
+            yield operations[begin:position]
+            begin, size = position, 0
+        size += bytes_of_it
+    yield operations[begin:]
 
 
 Rule: TypeAlias = Callable[[ClusterImage], Decision[T_co] | Work[Decision[T_co]]]

@@ -98,13 +98,14 @@ def _grow(image: ClusterImage, request: MorePartitions, room: int, rng: Rng) -> 
             if next(paused):
                 yield
         replica_sets = request.assignments
-    value = codec.encode_topic(topic.id, request.count, topic.unknown)
-    puts = [Put(paths.topic(topic.name), value, topic.version)]
+    puts = []
     for index, replicas in enumerate(replica_sets, present):
         puts.append(assignments.new_partition(image, topic.name, index, replicas))
         if next(paused):
             yield
-    return puts
+    # Last: the new partitions are there when the topic counts them.
+    value = codec.encode_topic(topic.id, request.count, topic.unknown)
+    return [*puts, Put(paths.topic(topic.name), value, topic.version)]
 
 
 def raise_leader_epochs(image: ClusterImage, broker_id: int) -> Decision[int]:

@@ -157,7 +157,7 @@ def _create(
     placing = _chosen_partitions(image, topic) if topic.assignments else _placed_partitions(image, topic, broker, rng)
     partitions = yield from placing
     topic_id = topic_ids.new_topic_id(image, new_uuid)
-    puts = [Put(paths.topic(name), codec.encode_topic(topic_id, len(partitions)), ABSENT)]
+    puts = []
     if configs:
         puts.append(Put(paths.topic_config(name), codec.encode_settings(configs)))
     paused = pauses()
@@ -165,6 +165,8 @@ def _create(
         puts.append(assignments.new_partition(image, name, index, replicas))
         if next(paused):
             yield
+    # Last, since a topic is there when its entry is: what comes before may be written in several commits.
+    puts.append(Put(paths.topic(name), codec.encode_topic(topic_id, len(partitions)), ABSENT))
     created = CreatedTopic(
         name,
         topic_id=topic_id,

@@ -1,0 +1,122 @@
+"""Partitions that are not as their brokers' state asks, and what they shall be instead.
+
+Levels, not edges: nothing here depends on having seen an event, only on what the image says, so that whoever decides
+next finds what was left to do. Where all is as it should be, nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from moldau.config.broker import BrokerConfig
+from moldau.metadata.controller.elections import Draft, TopicRules, rules_of, settle
+from moldau.metadata.controller.partition_changes import put_partition
+from moldau.metadata.controller.standing import Standing
+from moldau.metadata.image import INTERNAL_TOPICS, NO_LEADER, ClusterImage, PartitionImage
+from moldau.metadata.partition_index import PartitionIndex
+from moldau.metadata.store import Put
+from moldau.types.ids import TopicPartition
+from moldau.work.turns import Work, pauses
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A partition that changes. `elected`: its leader epoch rises. `unclean`: its new leader may lack something."""
+
+    place: TopicPartition
+    put: Put
+    elected: bool
+    unclean: bool = False
+
+
+class RulesOfTopics:
+    """The settings of the topics of one image, each worked out once."""
+
+    def __init__(self, image: ClusterImage, config: BrokerConfig) -> None:
+        self._image = image
+        self._config = config
+        self._known: dict[str, TopicRules] = {}
+
+    def of(self, topic: str) -> TopicRules:
+        found = self._known.get(topic)
+        if found is None:
+            found = self._known[topic] = rules_of(self._image.topics[topic], self._config)
+        return found
+
+
+def settling(
+    image: ClusterImage, places: Collection[TopicPartition], standings: Sequence[Standing], config: BrokerConfig
+) -> Work[list[Settled]]:
+    """What changes among these partitions, seen under one standing after the other: those without a leader first."""
+    paused = pauses()
+    rules = RulesOfTopics(image, config)
+    found = []
+    for place in sorted(places, key=_internal_first):
+        if next(paused):
+            yield
+        old = image.topics[place.topic].partitions[place.partition]
+        new = _under_all(old, standings, rules.of(place.topic))
+        if new != old:
+            found.append(changed(place, old, new))
+    return sorted(found, key=lambda settled: not settled.elected)
+
+
+def changed(place: TopicPartition, old: PartitionImage, new: PartitionImage) -> Settled:
+    return Settled(
+        place,
+        put_partition(place.topic, place.partition, old, new),
+        elected=new.leader_epoch != old.leader_epoch,
+        unclean=new.recovering and not old.recovering,
+    )
+
+
+def _under_all(old: PartitionImage, standings: Sequence[Standing], rules: TopicRules) -> PartitionImage:
+    new = old
+    for standing in standings:
+        new = settle(new, Draft.of(new), standing, rules, rules.election)
+    # Two elections in one change are one to everybody who sees it.
+    return replace(new, leader_epoch=min(new.leader_epoch, old.leader_epoch + 1))
+
+
+def unsettled(image: ClusterImage, index: PartitionIndex, standing: Standing) -> Work[set[TopicPartition]]:
+    """The partitions that may have to change."""
+    places = {*index.led_by(NO_LEADER), *index.reassigning}
+    for broker in sorted({*index.in_sync, *index.led} - {NO_LEADER}):
+        if not standing.is_active(broker):
+            places.update(index.in_sync_at(broker), index.led_by(broker))
+        elif image.brokers[broker].offline_directories:
+            places.update((yield from _in_failed_folders(image, index.in_sync_at(broker), broker)))
+    for broker in standing.untrusted:
+        places.update((yield from _eligible_at(image, index.held_by(broker), broker)))
+    return places
+
+
+def _in_failed_folders(
+    image: ClusterImage, places: Iterable[TopicPartition], broker: int
+) -> Work[list[TopicPartition]]:
+    failed = image.brokers[broker].offline_directories
+    paused = pauses()
+    found = []
+    for place in places:
+        if next(paused):
+            yield
+        if image.topics[place.topic].partitions[place.partition].directory_of(broker) in failed:
+            found.append(place)
+    return found
+
+
+def _eligible_at(image: ClusterImage, places: Iterable[TopicPartition], broker: int) -> Work[list[TopicPartition]]:
+    paused = pauses()
+    found = []
+    for place in places:
+        if next(paused):
+            yield
+        partition = image.topics[place.topic].partitions[place.partition]
+        if broker in partition.elr:
+            found.append(place)
+    return found
+
+
+def _internal_first(place: TopicPartition) -> tuple[bool, str, int]:
+    return place.topic not in INTERNAL_TOPICS, *place

@@ -1,0 +1,101 @@
+"""Which replicas may lead and be in sync: what their brokers' registrations and states say of them.
+
+A broker that registers anew stays fenced until it is taken in. What it had before is judged by what it says:
+
+- it stopped cleanly, or was killed while the machine ran on (same boot id): all it acknowledged is on its disks;
+- else the page cache may be lost: it has no claim to hold what was committed (the unclean shutdown of KIP-966);
+- none of its log folders is left: its disk was lost or wiped, and so was all it held.
+
+A replica whose folder is known is fit only while that folder is there: it waits for its disk, and no other will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from uuid import UUID
+
+from moldau.metadata.image import BrokerImage, ClusterImage, PartitionImage
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """How a broker comes back: whether unsynced pages may be lost, some of its folders, or all of them."""
+
+    unclean: bool = False
+    lost_some: bool = False
+    wiped: bool = False
+
+
+IN_ORDER = Return()
+
+
+def how_it_returns(broker: BrokerImage, *, trust_boot_id: bool = True) -> Return:
+    """Judges a registration that the controller has not said anything of yet."""
+    if broker.state is None or broker.state.entry.epoch == broker.epoch:
+        return IN_ORDER
+    before = broker.state.entry
+    had, has = frozenset(before.directories), frozenset(broker.directories)
+    stopped_cleanly = broker.clean and broker.previous_epoch == before.epoch
+    was_killed = trust_boot_id and broker.boot_id != "" and broker.boot_id == before.boot_id
+    return Return(
+        unclean=not (stopped_cleanly or was_killed),
+        lost_some=not had <= has,
+        wiped=bool(had) and had.isdisjoint(has),
+    )
+
+
+class Standing:
+    """The brokers of an image as a rule sees them: `joining` are taken in by this decision, `leaving` shut out."""
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        *,
+        joining: Collection[int] = (),
+        leaving: Collection[int] = (),
+        trust_boot_id: bool = True,
+    ) -> None:
+        self._folders: dict[int, frozenset[UUID] | None] = {}
+        self._returns: dict[int, Return] = {}
+        for number, broker in image.brokers.items():
+            if (broker.is_active or number in joining) and number not in leaving:
+                self._folders[number] = _folders(broker)
+            found = how_it_returns(broker, trust_boot_id=trust_boot_id)
+            if found != IN_ORDER:
+                self._returns[number] = found
+
+    def is_active(self, broker: int) -> bool:
+        return broker in self._folders
+
+    def is_fit(self, broker: int, partition: PartitionImage) -> bool:
+        """Whether the broker takes part, and its replica of this partition is in a folder that serves."""
+        if broker not in self._folders:
+            return False
+        folders = self._folders[broker]
+        folder = partition.directory_of(broker)
+        return folders is None or folder is None or folder in folders
+
+    def may_hold_all(self, broker: int, partition: PartitionImage) -> bool:
+        """Whether the replica, out of sync as it is, can be trusted to have kept what it had."""
+        found = self._returns.get(broker)
+        if found is None:
+            return True
+        if found.unclean or found.wiped:
+            return False
+        return not found.lost_some or partition.directory_of(broker) is not None
+
+    def is_wiped(self, broker: int) -> bool:
+        """Whether all it held is gone: then not even the last leader may return as one."""
+        found = self._returns.get(broker)
+        return found is not None and found.wiped
+
+    @property
+    def untrusted(self) -> list[int]:
+        """Brokers that came back without a claim to some of what they held."""
+        return sorted(self._returns)
+
+
+def _folders(broker: BrokerImage) -> frozenset[UUID] | None:
+    """Those that serve; None where the broker has not said which it has."""
+    return frozenset(broker.directories) - frozenset(broker.offline_directories) if broker.directories else None

@@ -1,0 +1,278 @@
+"""The controller's rules under any history of brokers, leaders and administrators.
+
+Beside the shape of each partition, one thing is followed: which replicas hold all that was committed. A record is
+committed when all of an in-sync set that is large enough have it, so a leader with such a set commits after each
+change, and only its members hold everything. Nobody else may ever be elected without being called recovering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from moldau.metadata.controller.claim import claim
+from moldau.metadata.controller.decision import Decision
+from moldau.metadata.controller.duties import DutySettings, Evidence, duties
+from moldau.metadata.controller.elect import ElectionKind, elect_leaders
+from moldau.metadata.controller.elections import rules_of
+from moldau.metadata.controller.in_sync import WantedIsr, alter_partitions
+from moldau.metadata.controller.log_folders import folders_failed, place_in_folders
+from moldau.metadata.controller.reassignment import WantedReplicas, alter_reassignments
+from moldau.metadata.controller.shutdown import begin_shutdown
+from moldau.metadata.controller.topic_creation import NewTopic
+from moldau.metadata.image import NO_LEADER, PartitionImage
+from moldau.metadata.store import Operation
+from moldau.work.turns import Work, at_once
+from tests.support.metadata import Cluster
+
+BROKERS = (1, 2, 3, 4)
+TOPICS = {"one": (1, False), "two": (2, False), "loose": (1, True)}
+PARTITION_OF = dict.fromkeys(TOPICS, 0)
+#: More than that to do for one image would mean that the duties never end.
+ROUNDS = 30
+
+
+@dataclass
+class World:
+    cluster: Cluster = field(default_factory=lambda: Cluster(dict.fromkeys(BROKERS)))
+    alive: set[int] = field(default_factory=lambda: set(BROKERS))
+    holders: dict[str, set[int]] = field(default_factory=dict)
+    asked: ElectionKind | None = None
+    boots: dict[int, int] = field(default_factory=lambda: dict.fromkeys(BROKERS, 0))
+    folders: dict[int, int] = field(default_factory=lambda: {broker: broker for broker in BROKERS})
+
+    def __post_init__(self) -> None:
+        for name, (minimum, unclean) in TOPICS.items():
+            configs = (("min.insync.replicas", str(minimum)), ("unclean.leader.election.enable", str(unclean).lower()))
+            self.cluster.create(NewTopic(name, 1, 3, configs=configs))
+            self.holders[name] = set(self.partition(name).isr)
+        self.cluster.decide(lambda image: claim(image, 1))
+
+    def partition(self, topic: str) -> PartitionImage:
+        return self.cluster.image.topics[topic].partitions[0]
+
+    def decide(self, work: Work[Decision[object]], parts: int | None = None) -> bool:
+        """Commits the first parts of what is decided, and looks at the world after each."""
+        decision = at_once(work)
+        for part in decision.parts[:parts]:
+            self.commit(part)
+        return bool(decision.operations)
+
+    def commit(self, part: Sequence[Operation]) -> None:
+        before = {name: self.partition(name) for name in TOPICS}
+        self.cluster.commit(part)
+        for name in TOPICS:
+            self.check(name, before[name], self.partition(name))
+
+    def check(self, name: str, old: PartitionImage, new: PartitionImage) -> None:
+        image = self.cluster.image
+        assert set(new.isr) <= set(new.replicas)
+        assert set(new.elr) <= set(new.replicas) - set(new.isr)
+        assert len(set(new.replicas)) == len(new.replicas)
+        assert {*new.adding, *new.removing} <= set(new.replicas)
+        assert (new.leader in new.isr) or (new.leader == NO_LEADER and not new.isr)
+        assert new.partition_epoch == old.partition_epoch + (new != old)
+        assert old.leader_epoch <= new.leader_epoch <= old.leader_epoch + 1
+        if new.leader != old.leader or not set(old.replicas) <= set(new.replicas):
+            assert new.leader_epoch == old.leader_epoch + 1
+        for joined in set(new.isr) - set(old.isr):
+            assert image.brokers[joined].is_active
+        if len(new.isr) >= rules_of(image.topics[name], self.cluster.config).min_in_sync:
+            assert not new.elr
+        self.check_data(name, old, new)
+
+    def check_data(self, name: str, old: PartitionImage, new: PartitionImage) -> None:
+        holders = self.holders[name]
+        active = {broker.id for broker in self.cluster.image.brokers.values() if broker.is_active}
+        if new.leader not in active:
+            # Nobody leads, or one that has not heard yet that it does not.
+            return
+        if new.recovering and new.leader not in holders:
+            assert (
+                TOPICS[name][1]
+                or self.asked is ElectionKind.UNCLEAN
+                or new.leader in (old.leader, old.last_known_leader)
+            )
+            holders.clear()
+            holders.add(new.leader)
+        assert new.leader in holders, (old, new)
+        # Whoever is in sync has caught up with the leader.
+        holders.update(active.intersection(new.isr))
+        if (
+            active.issuperset(new.isr)
+            and len(new.isr) >= rules_of(self.cluster.image.topics[name], self.cluster.config).min_in_sync
+        ):
+            holders.intersection_update(new.isr)
+
+    def duties(self, parts: int | None = None) -> bool:
+        image = self.cluster.image
+        caught_up = {broker.id: broker.epoch for broker in image.brokers.values()}
+        settings_ = DutySettings(self.cluster.config, balance_at_ms=0)
+        return self.decide(duties(image, self.alive, Evidence(caught_up), 1, settings_), parts)
+
+    def settle(self) -> None:
+        """A controller that is alive does all it has to."""
+        self.alive.add(1) if not self.alive else None
+        controller = min(self.alive)
+        if self.cluster.image.controller is None or self.cluster.image.controller.id != controller:
+            self.cluster.decide(lambda image: claim(image, controller))
+        for _ in range(ROUNDS):
+            if not self.duties():
+                break
+        else:
+            raise AssertionError("the duties do not end")
+        image = self.cluster.image
+        for broker in image.brokers.values():
+            assert broker.fenced == (broker.id not in self.alive)
+        for name, (_, unclean) in TOPICS.items():
+            partition = self.partition(name)
+            usable = {
+                each for each in partition.replicas if image.brokers[each].is_active and self.serves(partition, each)
+            }
+            assert partition.leader == NO_LEADER or partition.leader in usable
+            assert set(partition.isr) <= usable
+            if partition.leader == NO_LEADER:
+                assert not usable & set(partition.elr or (partition.last_known_leader,))
+                assert not (unclean and usable)
+
+    def serves(self, partition: PartitionImage, broker: int) -> bool:
+        folder, registered = partition.directory_of(broker), self.cluster.image.brokers[broker]
+        return folder is None or (folder in registered.directories and folder not in registered.offline_directories)
+
+
+Step = Callable[[World], None]
+brokers = st.sampled_from(BROKERS)
+topics = st.sampled_from(sorted(TOPICS))
+
+
+def starts(broker: int, how: str) -> Step:
+    def step(world: World) -> None:
+        present = world.cluster.image.brokers[broker]
+        if how in ("unclean", "wiped"):
+            world.boots[broker] += 1
+            for holders in world.holders.values():
+                holders.discard(broker)
+        if how == "wiped":
+            world.folders[broker] += 100
+        world.cluster.register(
+            broker,
+            fenced=True,
+            boot_id=f"boot{world.boots[broker] or ''}",
+            directories=(UUID(int=world.folders[broker]),),
+            clean=how == "clean",
+            previous_epoch=present.epoch if how == "clean" else -1,
+        )
+        world.alive.add(broker)
+
+    return step
+
+
+def dies(broker: int) -> Step:
+    return lambda world: world.alive.discard(broker)
+
+
+def works(parts: int | None) -> Step:
+    return lambda world: world.settle() if parts is None else void(world.duties(parts))
+
+
+def void(_: object) -> None:
+    return None
+
+
+def alters(topic: str, members: frozenset[int]) -> Step:
+    def step(world: World) -> None:
+        partition, image = world.partition(topic), world.cluster.image
+        leader = image.brokers.get(partition.leader)
+        if leader is None or leader.id not in world.alive:
+            return
+        isr = tuple((each, image.brokers[each].epoch) for each in partition.replicas if each in {*members, leader.id})
+        wanted = WantedIsr(
+            image.topics[topic].id, 0, partition.leader_epoch, partition.partition_epoch, isr, recovering=False
+        )
+        decision = at_once(alter_partitions(image, leader.id, leader.epoch, [wanted], world.cluster.config))
+        if decision.operations:
+            # The leader proposes those that have caught up with it.
+            world.holders[topic].update(each for each, _ in isr)
+            world.commit(decision.operations)
+
+    return step
+
+
+def reassigns(topic: str, replicas: tuple[int, ...] | None) -> Step:
+    def step(world: World) -> None:
+        wanted = WantedReplicas(topic, 0, replicas)
+        world.decide(alter_reassignments(world.cluster.image, [wanted], world.cluster.config))
+
+    return step
+
+
+def leaves(broker: int) -> Step:
+    def step(world: World) -> None:
+        image = world.cluster.image
+        world.decide(begin_shutdown(image, broker, image.brokers[broker].epoch, world.cluster.config))
+
+    return step
+
+
+def elects(kind: ElectionKind) -> Step:
+    def step(world: World) -> None:
+        world.asked = kind
+        world.decide(elect_leaders(world.cluster.image, kind, None, world.cluster.config))
+        world.asked = None
+
+    return step
+
+
+def reports(broker: int) -> Step:
+    """The broker says in which folder its replicas are; what was in another one is not there any more."""
+
+    def step(world: World) -> None:
+        image = world.cluster.image
+        present = image.brokers[broker]
+        mine = {
+            (topic.id, 0): present.directories[0]
+            for topic in image.topics.values()
+            if broker in topic.partitions[0].replicas
+        }
+        world.decide(place_in_folders(image, broker, present.epoch, mine, world.cluster.config))
+
+    return step
+
+
+def folder_fails(broker: int) -> Step:
+    def step(world: World) -> None:
+        image = world.cluster.image
+        present = image.brokers[broker]
+        decision = folders_failed(image, broker, present.epoch, present.directories)
+        if decision.operations:
+            world.commit(decision.operations)
+
+    return step
+
+
+steps = st.one_of(
+    st.builds(starts, brokers, st.sampled_from(("clean", "killed", "unclean", "wiped"))),
+    st.builds(dies, brokers),
+    st.builds(works, st.sampled_from((None, None, 1))),
+    st.builds(alters, topics, st.frozensets(brokers)),
+    st.builds(reassigns, topics, st.none() | st.permutations(BROKERS).map(lambda order: tuple(order[:3]))),
+    st.builds(leaves, brokers),
+    st.builds(elects, st.sampled_from(ElectionKind)),
+    st.builds(reports, brokers),
+    st.builds(folder_fails, brokers),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(steps, max_size=30))
+def test_no_history_breaks_a_partition(history: list[Step]) -> None:
+    world = World()
+    for step in history:
+        step(world)
+    world.settle()
+    world.alive.update(BROKERS)
+    world.settle()
