@@ -22,7 +22,7 @@ WRITTEN_ADDRESS = "localhost:9092"
 # Ids are random, and time passes; the page shows dots.
 RANDOM_ID = re.compile(r"(?<=id )(?:\S{22}|\.+)|^(?:\d\d:\d\d:\d\d|\.{8})", re.MULTILINE)
 # It would write into the shell's own files; these would run on.
-NOT_RUN = ("moldau --install-completion", "moldau broker start")
+NOT_RUN = ("moldau --install-completion", "moldau broker")
 
 
 def steps(page: Path) -> Iterator[tuple[str, str]]:
@@ -49,6 +49,7 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     [
         ("howto/command-line.md", None),
         ("howto/configure.md", "moldau topic create orders"),
+        ("howto/operations.md", None),
         ("guarantees.md", "moldau topic create orders"),
     ],
 )

@@ -4,8 +4,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.server.log_files import LogFiles
 
 BAD_CONFIGURATION = 2
+LAST_PORT = 65535
+MEGABYTE = 1_000_000
 
 
 class BadArgumentError(ValueError):
@@ -19,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
 
     parsed = parser().parse_args(arguments)
     try:
-        properties = from_file(parsed.config) | from_options(parsed.settings)
+        properties = from_file(parsed.config) | from_options(parsed.settings) | from_shortcuts(parsed)
         config = BrokerConfig.load(properties)
         refuse_missing_security(properties)
     except (BadArgumentError, BrokerConfigError) as error:
@@ -30,7 +36,11 @@ def main(arguments: Sequence[str]) -> int:
 
     from moldau.server.node import run
 
-    return run(config)
+    try:
+        return run(config, log_files(parsed))
+    except BadArgumentError as error:
+        print(error, file=sys.stderr)
+        return BAD_CONFIGURATION
 
 
 def parser() -> argparse.ArgumentParser:
@@ -46,6 +56,54 @@ def parser() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         help="one setting; wins over the file",
     )
+    found.add_argument(
+        "--port", type=int, metavar="N", help="listen on this port of localhost: short for --set listeners=…"
+    )
+    found.add_argument(
+        "--log-folder",
+        type=Path,
+        metavar="FOLDER",
+        help="write what the broker tells of itself into files here, under Kafka's names; stderr gets warnings",
+    )
+    found.add_argument(
+        "--log-max-mb", type=int, default=100, metavar="MB", help="begin a new log file after so many megabytes (100)"
+    )
+    found.add_argument(
+        "--log-backups", type=int, default=10, metavar="N", help="keep so many full ones of each log file (10)"
+    )
+    found.add_argument("--data", metavar="FOLDER", help="keep everything here: short for --set log.dirs=…")
+    return found
+
+
+def log_files(parsed: argparse.Namespace) -> "LogFiles | None":
+    if parsed.log_folder is None:
+        return None
+    from moldau.server.log_files import LogFiles
+
+    if parsed.log_max_mb < 1 or parsed.log_backups < 1:
+        raise BadArgumentError("--log-max-mb and --log-backups: expected at least 1")
+    try:
+        parsed.log_folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadArgumentError(f"--log-folder {parsed.log_folder}: {error.strerror}") from error
+    return LogFiles(parsed.log_folder, parsed.log_max_mb * MEGABYTE, parsed.log_backups)
+
+
+def from_shortcuts(parsed: argparse.Namespace) -> dict[str, str]:
+    """Settings under a shorter name; said twice they would contradict each other."""
+    found = {}
+    if parsed.port is not None:
+        if not 0 <= parsed.port <= LAST_PORT:
+            raise BadArgumentError(f"--port {parsed.port}: expected 0 (any that is free) to {LAST_PORT}")
+        found["listeners"] = f"PLAINTEXT://localhost:{parsed.port}"
+    if parsed.data is not None:
+        if not parsed.data:
+            raise BadArgumentError("--data: expected a folder")
+        found["log.dirs"] = parsed.data
+    given = from_options(parsed.settings)
+    for key, option in (("listeners", "--port"), ("log.dirs", "--data"), ("log.dir", "--data")):
+        if key in given and (found.get("log.dirs" if option == "--data" else key)) is not None:
+            raise BadArgumentError(f"{option} and --set {key}= say the same: leave one out")
     return found
 
 

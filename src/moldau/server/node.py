@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moldau.config.broker import BrokerConfig
 from moldau.metadata.codec import BadEntryError
@@ -37,6 +37,9 @@ from moldau.storage.files import OsFiles
 from moldau.storage.log_directory import InconsistentDirectoryError
 from moldau.storage.ownership import METADATA_FOLDER, refuse_foreign_folders
 from moldau.types.errors import KafkaError
+
+if TYPE_CHECKING:
+    from moldau.server.log_files import LogFiles
 
 log = logging.getLogger("moldau.server.node")
 
@@ -140,7 +143,8 @@ class SerialExecutor:
         return asyncio.get_running_loop().run_in_executor(self._executor, work)
 
 
-async def serve(config: BrokerConfig) -> int:
+async def serve(config: BrokerConfig, told: Callable[[str], None]) -> int:
+    """`told` hears of starts and stops, for a file that shall hold them beside everything else."""
     node = BrokerNode(config)
     loop = asyncio.get_running_loop()
     for wanted in (signal.SIGTERM, signal.SIGINT):
@@ -148,22 +152,25 @@ async def serve(config: BrokerConfig) -> int:
     try:
         ready = await node.start()
     except START_ERRORS as error:
+        told(f"cannot start: {error}")
         sys.stderr.write(f"moldau: cannot start: {error}\n")
         return CANNOT_START
     settle_garbage_collector()
     sys.stdout.write(ready + "\n")
     sys.stdout.flush()
+    told(ready)
     await node.stopping.wait()
     await node.stop()
+    told("stopped")
     return node.exit_code
 
 
-def run(config: BrokerConfig) -> int:
+def run(config: BrokerConfig, log_files: LogFiles | None = None) -> int:
     import uvloop
 
-    configure_logging()
+    configure_logging(log_files)
     raise_open_file_limit()
     keep_large_blocks()
     rest_garbage_collector()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(serve(config))
+        return runner.run(serve(config, log.info if log_files is not None else lambda line: None))

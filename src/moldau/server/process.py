@@ -7,17 +7,28 @@ import gc
 import logging
 import resource
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.server.log_files import LogFiles
 
 #: glibc hands blocks above this size back to the system at once; a fresh megabyte then costs a page fault per 4 KB.
 LARGE_BLOCK_BYTES = 8 * 1024 * 1024
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 GC_THRESHOLD = 50_000
+LINE = "%(asctime)s %(levelname)s %(message)s (%(name)s)"
 
 
-def configure_logging() -> None:
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s (%(name)s)"
-    )
+def configure_logging(files: LogFiles | None = None) -> None:
+    """To stderr, for whoever started us; or into files, where warnings still go to stderr."""
+    console = logging.StreamHandler(sys.stderr)
+    handlers: list[logging.Handler] = [console]
+    if files is not None:
+        from moldau.server.log_files import ToFiles
+
+        console.setLevel(logging.WARNING)
+        handlers.append(ToFiles(files))
+    logging.basicConfig(level=logging.INFO, format=LINE, handlers=handlers)
 
 
 def raise_open_file_limit() -> None:

@@ -17,7 +17,7 @@ from moldau.cli.kafka.group_resets import duration, milliseconds, partitions_of_
 from moldau.cli.kafka.line_reader import Line, LineReader
 from moldau.cli.kafka.measuring import Latencies, Throttler, date_text
 from moldau.cli.kafka.options import ToolError
-from moldau.cli.kafka.server_stop import is_broker
+from moldau.cli.local_brokers import is_broker
 
 HEADERS = {"parse.headers": "true", "parse.key": "true"}
 

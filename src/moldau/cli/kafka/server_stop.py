@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from moldau.cli.kafka.options import Parser, value
+from moldau.cli.local_brokers import PROCESSES, running_brokers
 
 PARSER: Final = Parser(
     "Stops the brokers of this machine.",
@@ -20,7 +21,6 @@ PARSER: Final = Parser(
     value("node-id", "id", "Stop only the broker with this node.id.", kind=int),
 )
 SIGNAL_VARIABLE: Final = "SIGNAL"
-PROCESSES: Final = Path("/proc")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -37,34 +37,6 @@ def main(arguments: Sequence[str]) -> int:
     for pid in brokers:
         os.kill(pid, number)
     return 0
-
-
-def running_brokers() -> Iterator[tuple[int, list[str]]]:
-    """Processes of this user that run `moldau broker start` or kafka-server-start."""
-    for entry in PROCESSES.iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            if entry.stat().st_uid != os.getuid():
-                continue
-            command = [part.decode(errors="replace") for part in (entry / "cmdline").read_bytes().split(b"\0")[:-1]]
-        except OSError:
-            continue
-        if is_broker(command):
-            yield int(entry.name), command
-
-
-def is_broker(command: Sequence[str]) -> bool:
-    if not command or "python" not in Path(command[0]).name:
-        return False
-    names = [Path(part).name for part in command[1:4]]
-    if "kafka-server-start" in names or "kafka-server-start.sh" in names:
-        return True
-    here = command[1:]
-    return any(
-        here[at : at + 2] == ["broker", "start"] and at > 0 and Path(here[at - 1]).name == "moldau"
-        for at in range(len(here))
-    )
 
 
 def node_id_of(pid: int, command: Sequence[str]) -> int | None:
