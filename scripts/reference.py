@@ -50,12 +50,12 @@ def apis_page() -> str:
 
 
 def served_apis() -> list[tuple[Api, str]]:
-    """The `API` of every handler module, with the module's head comment."""
+    """The `API` of every handler module that clients may use, with the module's head comment."""
     found = []
     for entry in pkgutil.iter_modules(handlers.__path__):
         module = importlib.import_module(f"{handlers.__name__}.{entry.name}")
         api = getattr(module, "API", None)
-        if isinstance(api, Api):
+        if isinstance(api, Api) and not api.between_brokers:
             found.append((api, inspect.cleandoc(module.__doc__ or "")))
     return found
 

@@ -16,6 +16,8 @@ class ClientIdentity:
     address: str
     software_name: str = "unknown"
     software_version: str = "unknown"
+    broker_id: int | None = None
+    """Whose connection it is, if another broker of the cluster opened it and may act for the cluster."""
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from moldau.server.controller import Controller
 from moldau.server.coordination.service import CoordinatorService
 from moldau.server.coordination.transactions import TransactionCoordinator
 from moldau.server.fetching import FetchRound
+from moldau.server.forwarding import Forwarding
 from moldau.server.partition_table import PartitionTable
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.producing import Produce
@@ -80,6 +81,8 @@ class Broker:
         self.authorizer = services.authorizer
         self.quotas = services.quotas
         self.apis = apis
+        #: Set where there may be other brokers: what only the controller decides goes through it.
+        self.forwarding: Forwarding | None = None
         #: Topics as Metadata writes them, by name and version; valid for this very TopicImage.
         self.metadata_cache: dict[tuple[str, int], tuple[TopicImage, Encoded]] = {}
         self._produce_requests: dict[int, Counter] = {}
@@ -116,11 +119,11 @@ class Broker:
         brokers = self.image.brokers
         return [replica for replica in replicas if replica == lost or replica not in brokers or brokers[replica].fenced]
 
-    def announced_versions(self, version: int) -> ApiVersionsResponse:
+    def announced_versions(self, version: int, to_broker: bool = False) -> ApiVersionsResponse:
         """What ApiVersions tells at this version. Clients up to version 3 cannot read a feature that starts at 0."""
         features = self.image.features
         return ApiVersionsResponse(
-            api_keys=[api.announced for api in self.apis.values()],
+            api_keys=[api.announced for api in self.apis.values() if to_broker or not api.between_brokers],
             supported_features=[
                 SupportedFeatureKey(name=name, min_version=supported.lowest, max_version=supported.highest)
                 for name, supported in SUPPORTED_FEATURES.items()

@@ -23,11 +23,19 @@ from moldau.security.context import RequestContext
 from moldau.server import quick_produce
 from moldau.server.connection import Connection, Frame, Slot
 from moldau.server.coordination.futures import Later
+from moldau.server.forwarding import Answered
 from moldau.server.registry import LARGE_REQUEST_BYTES, Api
 from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
 from moldau.wire.codec import decode, decode_in_turns, encode, encode_in_turns
-from moldau.wire.framing import RequestHeader, frame_response, read_request_header, response_has_tags, skip_header_tags
+from moldau.wire.framing import (
+    SIZE,
+    RequestHeader,
+    frame_response,
+    read_request_header,
+    response_has_tags,
+    skip_header_tags,
+)
 from moldau.wire.messages.api_versions import ApiVersionsResponse
 from moldau.wire.primitives import DecodeError
 from moldau.wire.schema import Message
@@ -126,8 +134,7 @@ class Dispatcher:
             self._answer_later(slot, context, api, self._handle_large(context, api, frame, body), frame, started)
             return
         request, _ = decode(api.request, header.api_version, frame.view, body)
-        assert api.handle is not None
-        answer = api.handle(self.broker, context, request)
+        answer = self._begin(context, api, request, frame)
         if isinstance(answer, Message):
             frame.release()
             self._answer(slot, context, api, answer, started)
@@ -138,11 +145,19 @@ class Dispatcher:
             connection.park()
             self._answer_later(slot, context, api, answer, frame, started)
 
-    async def _handle_large(self, context: RequestContext, api: Api, frame: Frame, body: int) -> Message:
+    async def _handle_large(self, context: RequestContext, api: Api, frame: Frame, body: int) -> Message | Answered:
         request, _ = await turns.run(decode_in_turns(api.request, context.api_version, frame.view, body))
-        assert api.handle is not None
-        answer = api.handle(self.broker, context, request)
+        answer = self._begin(context, api, request, frame)
         return answer if isinstance(answer, Message) else await answer
+
+    def _begin(
+        self, context: RequestContext, api: Api, request: Message, frame: Frame
+    ) -> Message | Awaitable[Message | Answered]:
+        forwarding = self.broker.forwarding
+        if forwarding is not None and forwarding.concerns(api.key, request):
+            return forwarding.serve(context, api, request, bytes(frame.view))
+        assert api.handle is not None
+        return api.handle(self.broker, context, request)
 
     def _answer(self, slot: Slot, context: RequestContext, api: Api, answer: Message, started: float) -> None:
         self._complete(slot, api, answer)
@@ -160,12 +175,25 @@ class Dispatcher:
         slot.answer([frame_response(context.correlation_id, tags, body)])
         self._times[api.key].record((perf_counter() - started) * 1000)
 
+    def _pass_on(self, slot: Slot, api: Api, answer: Answered, started: float) -> None:
+        slot.answer([SIZE.pack(len(answer.data)), answer.data])
+        self._times[api.key].record((perf_counter() - started) * 1000)
+
     def _answer_later(
-        self, slot: Slot, context: RequestContext, api: Api, answer: Awaitable[Message], frame: Frame, started: float
+        self,
+        slot: Slot,
+        context: RequestContext,
+        api: Api,
+        answer: Awaitable[Message | Answered],
+        frame: Frame,
+        started: float,
     ) -> None:
         async def finish() -> None:
             try:
                 message = await answer
+                if isinstance(message, Answered):
+                    self._pass_on(slot, api, message, started)
+                    return
                 self._complete(slot, api, message)
                 body = await turns.run(encode_in_turns(message, context.api_version))
                 self._send(slot, context, api, body, started)

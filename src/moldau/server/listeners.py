@@ -79,7 +79,8 @@ class Host:
             return
         oldest = now - limit / 1000
         for connection in [one for one in self.connections if one.last_active < oldest and not one.answers_pending]:
-            connection.abort()
+            if connection.client.broker_id is None:  # a silent link to another broker is there to tell of its end
+                connection.abort()
 
 
 class Listeners:

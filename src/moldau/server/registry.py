@@ -37,6 +37,8 @@ class Api:
     pipelined: bool = False
     #: Versions that are announced (old clients infer features from them) but answered with UNSUPPORTED_VERSION.
     refused_below: int = 0
+    #: Spoken by brokers among themselves: announced to no client, and served only to whoever may act for the cluster.
+    between_brokers: bool = False
 
     @property
     def announced(self) -> ApiVersion:

@@ -12,8 +12,10 @@ import pytest
 from moldau.server import handlers
 from moldau.server.handlers.catalogue import APIS
 from moldau.server.registry import Api
+from moldau.wire.apis import BETWEEN_BROKERS as BETWEEN_BROKERS_KEYS
 
 MODULES = sorted(name for _, name, _ in pkgutil.iter_modules(handlers.__path__) if name != "catalogue")
+BETWEEN_BROKERS = {"introduce_broker", "envelope"}
 KAFKA = Path(__file__).parents[2] / "conformance/data/api_versions.tsv"
 
 
@@ -36,7 +38,12 @@ def test_the_module_is_named_after_its_api(module: str) -> None:
     assert api_of(module).key.name.lower() == module
 
 
-@pytest.mark.parametrize("module", MODULES)
+def test_what_brokers_say_among_themselves_is_not_for_clients() -> None:
+    assert {module for module in MODULES if api_of(module).between_brokers} == BETWEEN_BROKERS
+    assert {int(api_of(module).key) for module in BETWEEN_BROKERS} <= BETWEEN_BROKERS_KEYS
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module not in BETWEEN_BROKERS])
 def test_all_versions_of_apache_kafka_are_announced(module: str) -> None:
     api = api_of(module)
     assert (api.first, api.last) == kafka_versions()[api.key]

@@ -1,6 +1,7 @@
 """ApiVersions, versions 0 to 4: what this broker serves, and the features it supports and has finalized.
 
-The answer never has tagged fields in its header, and a version we do not know is answered in version 0 (see dispatch).
+Who calls itself a broker of ours, and may act for the cluster, is also told of what brokers say among themselves. The
+answer never has tagged fields in its header, and a version we do not know is answered in version 0 (see dispatch).
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import re
 from typing import TYPE_CHECKING
 
 from moldau.security.context import RequestContext
+from moldau.server.cluster_access import acts_for_cluster
+from moldau.server.peers.opening import BROKER_SOFTWARE
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
@@ -27,7 +30,8 @@ def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest)
         if not all(SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.client.software_name, context.client.software_version = names
-    return broker.announced_versions(context.api_version)
+    is_broker = context.client.software_name == BROKER_SOFTWARE and acts_for_cluster(broker, context)
+    return broker.announced_versions(context.api_version, to_broker=is_broker)
 
 
 API = Api(ApiKey.API_VERSIONS, 0, 4, ApiVersionsRequest, handle)

@@ -1,4 +1,4 @@
-"""All handlers by API key. ApiVersions announces exactly these."""
+"""All handlers by API key. ApiVersions announces exactly these; what is between brokers, to brokers alone."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ from moldau.server.handlers import (
     describe_transactions,
     elect_leaders,
     end_txn,
+    envelope,
     fetch,
     find_coordinator,
     heartbeat,
     incremental_alter_configs,
     init_producer_id,
+    introduce_broker,
     join_group,
     leave_group,
     list_config_resources,
@@ -65,6 +67,7 @@ HANDLERS = (
     list_transactions, update_features,
     offset_commit, join_group, heartbeat, leave_group, sync_group, describe_groups, list_groups, delete_groups,
     offset_delete, consumer_group_heartbeat, consumer_group_describe,
+    introduce_broker, envelope,
 )  # fmt: skip
 
 APIS: dict[int, Api] = {handler.API.key: handler.API for handler in HANDLERS}
