@@ -10,6 +10,7 @@ import functools
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
+from random import Random
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import pytest
@@ -252,6 +253,16 @@ class MetadataStoreContract:
                 "/most": MAX_VALUE_BYTES,
             }
             assert entries["/bytes"].value == bytes(range(256))
+
+    @scenario
+    async def test_a_commit_has_a_limit_as_it_is_compressed(self, opened: Opener) -> None:
+        async with opened() as store:
+            noise = [Random(number).randbytes(400_000) for number in range(3)]
+            await store.commit([Put(f"/{number}", value) for number, value in enumerate(noise[:2])])
+            with pytest.raises(InvalidOperationError, match="make several of it"):
+                await store.commit([Put(f"/{number}", value) for number, value in enumerate(noise)])
+            await store.commit([Put("/after", b"")])
+            assert sorted((await store.list("/")).entries) == ["/0", "/1", "/after"]
 
     @scenario
     async def test_a_prefix_ends_at_a_slash(self, opened: Opener) -> None:

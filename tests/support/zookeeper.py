@@ -1,67 +1,36 @@
-"""A real ZooKeeper server, from the jars that PySpark brings."""
+"""Real ZooKeeper servers, from the jars that PySpark brings."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-import pyspark
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException
-from kazoo.handlers.threading import KazooTimeoutError
 
-from moldau.spark.java import find_java_home
+from moldau.cli.zookeeper_process import Member, ZooKeeperEnsemble
 from tests.support.process import die_with_parent, free_port
-from tests.support.waiting import wait_until
 
-START_SECONDS = 120.0
-ANSWER_SECONDS = 5.0
+ANSWER_SECONDS = 20.0
+
+
+@contextmanager
+def ensemble(folder: Path, size: int) -> Iterator[ZooKeeperEnsemble]:
+    """Serving when entered; whatever the test has left of it is stopped at the end."""
+    members = [Member(number, free_port(), free_port(), free_port()) for number in range(1, size + 1)]
+    running = ZooKeeperEnsemble(folder, members, die_with_parent)
+    running.start()
+    try:
+        yield running
+    finally:
+        running.stop()
 
 
 @contextmanager
 def zookeeper(folder: Path) -> Iterator[str]:
-    """Gives the address of a server that keeps its data in a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    address = f"127.0.0.1:{free_port()}"
-    log = folder / "zookeeper.log"
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            command(address, folder),
-            stdout=output,
-            stderr=output,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, taken from a library loaded before
-        )
-    try:
-        wait_until(lambda: answers(address) or has_ended(process, log), "ZooKeeper", START_SECONDS)
-        yield address
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def command(address: str, folder: Path) -> list[str]:
-    settings = folder / "zoo.cfg"
-    host, _, port = address.rpartition(":")
-    settings.write_text(
-        f"dataDir={folder}\nclientPort={port}\nclientPortAddress={host}\nadmin.enableServer=false\ntickTime=500\n"
-    )
-    java = find_java_home(os.environ) / "bin" / "java"
-    jars = Path(pyspark.__file__).parent / "jars"
-    return [str(java), "-Xmx128m", "-cp", f"{jars}/*", "org.apache.zookeeper.server.ZooKeeperServerMain", str(settings)]
-
-
-def answers(address: str) -> bool:
-    with suppress(KazooTimeoutError, KazooException), connected(address) as client:
-        return client.exists("/zookeeper") is not None
-    return False
-
-
-def has_ended(process: subprocess.Popen[bytes], log: Path) -> bool:
-    assert process.poll() is None, f"ZooKeeper ended with {process.returncode}\n{log.read_text()[-2000:]}"
-    return False
+    """Gives the address of one server that keeps its data in a folder."""
+    with ensemble(folder, 1) as running:
+        yield running.connect
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from typing import Protocol, TypeVar
 
 from moldau.metadata import journal
 from moldau.metadata.entries import Entries, Planned, planning, take_in
+from moldau.metadata.frames import checking_size
 from moldau.metadata.journal_directory import JournalDirectory
 from moldau.metadata.store import (
     AliveWatcher,
@@ -134,6 +135,7 @@ class LocalStore:
         # One after the other: a large commit is planned in turns, on entries that no other one may change meanwhile.
         async with self._planning:
             await run(checking_operations(operations))
+            await run(checking_size(operations))
             pending = await self._planned(operations)
         self._queue.append(pending)
         self._last_commit = pending.done
