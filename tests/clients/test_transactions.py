@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from tests.clients.conftest import StartBroker
 from tests.support.admin import admin_client, create_topic
 from tests.support.process import BrokerProcess
-from tests.support.segments import partition_folder, segment_files
+from tests.support.segments import partition_folder, stored_bytes
 from tests.support.waiting import wait_until
 
 SECONDS = 30.0
@@ -295,9 +295,9 @@ def test_compaction_keeps_transactions_right(own_broker: StartBroker) -> None:
             producer.commit_transaction(SECONDS)
             last[key] = value
     folder = partition_folder(broker.data, "t")
-    before = sum(path.stat().st_size for path in segment_files(folder))
+    before = stored_bytes(folder)
     wait_until(
-        lambda: sum(path.stat().st_size for path in segment_files(folder)) < before * 0.7,
+        lambda: stored_bytes(folder) < before * 0.7,
         "the log is cleaned",
         seconds=SECONDS,
     )

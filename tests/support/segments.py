@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import struct
 from collections.abc import Iterator
@@ -39,6 +40,15 @@ def partition_folder(data: Path, topic: str, partition: int = 0) -> Path:
 
 def segment_files(folder: Path, suffix: str = ".log") -> list[Path]:
     return sorted(folder.glob(f"*{suffix}"))
+
+
+def stored_bytes(folder: Path) -> int:
+    """Of all segments; one that is deleted at this moment counts no more."""
+    total = 0
+    for path in segment_files(folder):
+        with contextlib.suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total
 
 
 def replace_logs(data: Path, source: Path, *topics: str) -> None:
