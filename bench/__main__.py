@@ -24,7 +24,8 @@ from bench.load import LoadFailed, LoadGenerator, build
 from bench.outcomes import AnyOutcome
 from bench.peers import Peer
 from bench.runner import Plan, Runner
-from tests.peers.apache_kafka import PeerMissing, jars, java_program
+from tests.peers.apache_kafka import jars, java_program
+from tests.peers.maven import PeerMissing
 
 REPETITIONS = 3
 PLAIN_WIDTH = 150

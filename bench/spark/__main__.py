@@ -26,7 +26,7 @@ from bench.spark.cases import Case, catalogue, source_rows
 from bench.spark.connectors import Connector, Job
 from bench.spark.scenarios import Stage
 from moldau.spark import session
-from tests.peers.apache_kafka import PeerMissing
+from tests.peers.maven import PeerMissing
 from tests.peers.spark_connector import spark_jars
 from tests.support.broker import Broker
 from tests.support.process import BrokerProcess

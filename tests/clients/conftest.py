@@ -20,11 +20,13 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.peers.choice import new_broker
+from tests.peers.java_programs import CLIENTS, can_run
 from tests.support.admin import admin_client
 from tests.support.names import own_name
 from tests.support.process import BrokerProcess, free_port
 
 BOOTSTRAP = os.environ.get("MOLDAU_TEST_BOOTSTRAP")
+JAVA_LOOPS = {"test_java_loops.py"}
 OWN_BROKER_FIXTURES = {"own_broker", "data"}
 
 StartBroker = Callable[..., BrokerProcess]
@@ -110,6 +112,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if shutil.which("kcat") is None and os.geteuid() != 0:
         reason = "kcat is not installed and only root can install it (Debian: apt-get install kcat)"
         left_out[reason] = [item for item in here if item.path.name == "test_kcat.py"]
+    # The same holds for Maven, which fetches the jars of Java's client.
+    if not can_run(CLIENTS):
+        reason = "mvn is not installed and only root can install it (Debian: apt-get install maven)"
+        left_out[reason] = [item for item in here if item.path.name in JAVA_LOOPS]
     for reason, dropped in left_out.items():
         if dropped:
             items[:] = [item for item in items if item not in dropped]

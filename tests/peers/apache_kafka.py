@@ -21,7 +21,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from scripts.setup import apt_install, is_root
+from tests.peers import maven
+from tests.peers.maven import Artifact, PeerMissing
 from tests.support.process import BrokerProcess, free_port
 
 VERSION = "4.3.0"
@@ -30,9 +31,9 @@ TOOLS = "org.apache.kafka.tools."
 CONFIG_COMMAND = "kafka.admin.ConfigCommand"
 
 ARTIFACTS = (
-    ("org.apache.kafka", "kafka_2.13", VERSION),
-    ("org.apache.kafka", "kafka-tools", VERSION),
-    ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
+    Artifact("org.apache.kafka", "kafka_2.13", VERSION),
+    Artifact("org.apache.kafka", "kafka-tools", VERSION),
+    Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
 )
 
 # The programs print results to stdout; what they log goes to a file so that the two never mix.
@@ -45,25 +46,9 @@ LOGGING = """<Configuration status="ERROR">
 """
 
 
-class PeerMissing(RuntimeError):
-    """The peer cannot be had on this machine; the message says what to do."""
-
-
 def home() -> Path:
     """The folder that holds the peer's jars and logging configuration."""
-    cache = os.environ.get("MOLDAU_PEERS") or Path.home() / ".cache" / "moldau" / "peers"
-    return Path(cache) / f"kafka-{VERSION}"
-
-
-def _project_file() -> str:
-    dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
-        for group, artifact, version in ARTIFACTS
-    )
-    return (
-        "<project><modelVersion>4.0.0</modelVersion><groupId>moldau</groupId><artifactId>peer</artifactId>"
-        f"<version>1</version><dependencies>{dependencies}</dependencies></project>"
-    )
+    return maven.cache() / f"kafka-{VERSION}"
 
 
 def java_program() -> str:
@@ -82,28 +67,7 @@ def java_program() -> str:
 
 def jars() -> Path:
     """The folder of Kafka's jars, fetched by Maven at the first use."""
-    libraries = home() / "libs"
-    if any(libraries.glob("kafka_2.13-*.jar")):
-        return libraries
-    if shutil.which("mvn") is None and is_root():
-        apt_install("maven")
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise PeerMissing(
-            f"Apache Kafka's jars are not in {libraries} and `mvn` is not installed to fetch them: "
-            "install Maven (Debian: apt-get install maven), or copy the jars there"
-        )
-    partial = home() / f"libs.{os.getpid()}"
-    partial.mkdir(parents=True, exist_ok=True)
-    (home() / "pom.xml").write_text(_project_file())
-    print(f"fetching Apache Kafka {VERSION} into {libraries}", file=sys.stderr)
-    # Copied beside and renamed: an interrupted fetch must not pass for a whole one.
-    subprocess.run(
-        [maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={partial}"], cwd=home(), check=True
-    )
-    shutil.rmtree(libraries, ignore_errors=True)
-    partial.rename(libraries)
-    return libraries
+    return maven.jars(home() / "libs", ARTIFACTS)
 
 
 def java_command(main_class: str, arguments: Sequence[str], log: Path, options: Sequence[str]) -> list[str]:

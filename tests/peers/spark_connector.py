@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from scripts.setup import apt_install, is_root
-from tests.peers.apache_kafka import PeerMissing, home
+from tests.peers.maven import PeerMissing, cache
 
 VERSION = "4.2.0"
 ARTIFACTS = (
@@ -26,7 +26,7 @@ ARTIFACTS = (
 
 def jars() -> list[Path]:
     """The connector's jars, for `spark.jars`."""
-    folder = home().parent / f"spark-connector-{VERSION}"
+    folder = cache() / f"spark-connector-{VERSION}"
     if not folder.exists():
         _fetch(folder)
     return sorted(folder.glob("*.jar"))

@@ -1,0 +1,80 @@
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.serialization.StringSerializer;
+
+/**
+ * Transactions one behind the other without a pause, each of one record: "0", "1", … by each producer into its own
+ * partition.
+ *
+ * <p>Arguments: name=value of bootstrap, topic, id (the prefix of the transactional ids), count (for each producer),
+ * abort (every so many-th is aborted; 0: none), producers. Prints for each producer how many were committed, and at
+ * last the milliseconds that all took together.
+ */
+public final class TransactionLoop {
+    public static void main(String[] arguments) throws Exception {
+        Map<String, String> given = new HashMap<>(Map.of("abort", "0", "producers", "1"));
+        for (String argument : arguments) {
+            String[] pair = argument.split("=", 2);
+            given.put(pair[0], pair[1]);
+        }
+        int producers = Integer.parseInt(given.get("producers"));
+        List<KafkaProducer<String, String>> opened = new ArrayList<>();
+        for (int index = 0; index < producers; index++) {
+            KafkaProducer<String, String> producer = new KafkaProducer<>(settings(given, index));
+            producer.initTransactions();
+            opened.add(producer);
+        }
+        long started = System.nanoTime();
+        ExecutorService threads = Executors.newFixedThreadPool(producers);
+        List<Future<Integer>> results = new ArrayList<>();
+        for (int index = 0; index < producers; index++) {
+            int partition = index;
+            Callable<Integer> loop = () -> run(opened.get(partition), given, partition);
+            results.add(threads.submit(loop));
+        }
+        try {
+            for (Future<Integer> result : results) {
+                System.out.println("committed " + result.get());
+            }
+        } finally {
+            threads.shutdownNow();
+        }
+        System.out.println("milliseconds " + (System.nanoTime() - started) / 1_000_000);
+        for (KafkaProducer<String, String> producer : opened) {
+            producer.close();
+        }
+    }
+
+    private static Map<String, Object> settings(Map<String, String> given, int index) {
+        return Map.of(
+                "bootstrap.servers", given.get("bootstrap"),
+                "transactional.id", given.get("id") + "-" + index,
+                "key.serializer", StringSerializer.class,
+                "value.serializer", StringSerializer.class);
+    }
+
+    private static int run(KafkaProducer<String, String> producer, Map<String, String> given, int partition) {
+        int count = Integer.parseInt(given.get("count"));
+        int abort = Integer.parseInt(given.get("abort"));
+        int committed = 0;
+        for (int number = 0; number < count; number++) {
+            producer.beginTransaction();
+            producer.send(new ProducerRecord<>(given.get("topic"), partition, null, Integer.toString(number)));
+            if (abort > 0 && number % abort == abort - 1) {
+                producer.abortTransaction();
+            } else {
+                producer.commitTransaction();
+                committed++;
+            }
+        }
+        return committed;
+    }
+}
