@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from moldau.coordinators.deferred import Deferred
-from moldau.coordinators.machine import RecordingTimers, Timers, Write
+from moldau.coordinators.machine import RecordContext, RecordingTimers, Timers, Write
 from moldau.coordinators.runtime import CoordinatorRuntime
 from moldau.coordinators.transactions.machine import (
     Markers,
@@ -15,6 +16,7 @@ from moldau.coordinators.transactions.machine import (
     TransactionMachine,
     TransactionSettings,
 )
+from moldau.coordinators.transactions.records import transaction_record
 from moldau.coordinators.transactions.state import EPOCH_PER_TRANSACTION, Transaction
 from moldau.kernels import check_batch
 from moldau.storage.batch_info import BatchInfo, Origin
@@ -152,13 +154,16 @@ class TransactionShard(MarkerSender):
             if any(other is markers for other, _ in self.markers[:position]):
                 return
             self.markers.pop(position)
-            self.runtime.write(0, lambda machine, _: machine.markers_written(markers))
+            self.all_written(markers)
             return
         self.markers.pop(position)
         try:
             self.partitions[place].write_marker(markers)
         except KafkaError as error:
             self.refused_markers.append((markers, place, error))
+
+    def all_written(self, markers: Markers) -> None:
+        self.runtime.write(0, lambda machine, _: machine.markers_written(markers))
 
     def settle(self) -> None:
         """Everything that is under way happens."""
@@ -212,3 +217,13 @@ class TransactionShard(MarkerSender):
     def abort_overdue(self) -> None:
         for transactional_id in self.machine.overdue():
             self.request(lambda machine, name=transactional_id: machine.abort_overdue(name))  # type: ignore[misc]
+
+
+def begin_at_epoch(shard: TransactionShard, epoch: int, transactional_id: str = "id") -> ProducerIdentity:
+    """As if the producer had begun anew that often."""
+    first = shard.init(transactional_id)
+    record = transaction_record(replace(shard.transaction(transactional_id), producer_epoch=epoch), 2)
+    shard.log.append([record], None, lambda _: None)
+    shard.log.commit()
+    shard.machine.replay(record, RecordContext(0, 0, None))
+    return ProducerIdentity(first.producer_id, epoch)

@@ -3,18 +3,19 @@
 Without the question a write that arrives late, behind the end of its transaction, would open one that nobody ever
 ends, and read_committed consumers would wait for it forever. Clients of transaction version 2 (Produce 12 and above,
 TxnOffsetCommit 5 and above) do not announce their partitions: the broker adds them for them. A partition in which the
-transaction is open already needs no question. If the transaction ends in a partition while the coordinator is being
-asked, the answer is worth nothing any more.
+transaction is open already needs no question. If a transaction ends in a partition while the coordinator is being
+asked, the answer is worth nothing any more. While the one before is being ended (a client need not wait for that) the
+coordinator has no answer: it is asked again, and only what happens from then on counts.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.coordinators.transactions.machine import ProducerIdentity
-from moldau.storage.producer_state import ProducerEntry
+from moldau.storage.producer_state import ProducerEntry, ProducerStates
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_SEQUENCE, TopicPartition
 from moldau.wire.batch import parse_header
@@ -40,8 +41,10 @@ Claim = tuple[TopicPartition, Buffer]
 class Question(NamedTuple):
     producer: ProducerIdentity
     partition: TopicPartition
-    remembered: ProducerEntry | None
-    """What the partition knew of the producer when the coordinator was asked."""
+
+
+#: What partitions know of a producer.
+Remembered = Mapping[TopicPartition, ProducerEntry | None]
 
 
 def question(
@@ -54,14 +57,11 @@ def question(
     """What to ask, unless the transaction is open in the partition."""
     if not (adds_partitions or broker.config.transaction_partition_verification_enable):
         return None
-    found = broker.partitions.find(*partition)
-    if found is None or found.log is None:
-        return None
-    producers = found.log.producers
-    if producers.has_ongoing_txn(*producer):
+    producers = producers_of(broker, partition)
+    if producers is None or producers.has_ongoing_txn(*producer):
         return None
     producers.await_first(producer.producer_id, base_sequence)
-    return Question(producer, partition, producers.latest(producer.producer_id))
+    return Question(producer, partition)
 
 
 def questions_of(broker: Broker, claims: Iterable[Claim], produce_version: int) -> Work[list[Question]]:
@@ -90,44 +90,66 @@ async def ask(
     for producer, partitions in by_producer.items():
         try:
             if adds_partitions:
-                await add_patiently(broker, transactional_id, producer, partitions)
+                remembered = await add_patiently(broker, transactional_id, producer, partitions)
             else:
+                remembered = remembered_of(broker, producer, partitions)
                 codes = await broker.transactions.verify_partitions(transactional_id, producer, partitions)
                 refused |= {partition: KafkaError(code) for partition, code in codes.items() if code}
         except KafkaError as error:
             refused |= dict.fromkeys(partitions, error)
-    for asked in questions:
-        if asked.partition not in refused and has_ended_meanwhile(broker, asked):
-            refused[asked.partition] = KafkaError(ErrorCode.INVALID_TXN_STATE)
+        else:
+            for partition in ended_since(broker, producer, remembered):
+                refused.setdefault(partition, KafkaError(ErrorCode.INVALID_TXN_STATE))
     return refused
 
 
 async def add_patiently(
     broker: Broker, transactional_id: str, producer: ProducerIdentity, partitions: Sequence[TopicPartition]
-) -> None:
-    """The markers of the transaction before may still be under way: they rarely take long."""
+) -> Remembered:
+    """The markers of the transaction before may still be under way: they rarely take long. Returns what was remembered
+    of the producer when the coordinator was asked with success: markers that came before that ended another
+    transaction.
+    """
+    clock = asyncio.get_running_loop().time
     pause = broker.config.add_partitions_to_txn_retry_backoff_ms / 1000
-    left = broker.config.add_partitions_to_txn_retry_backoff_max_ms / 1000
+    deadline = clock() + broker.config.add_partitions_to_txn_retry_backoff_max_ms / 1000
     while True:
+        remembered = remembered_of(broker, producer, partitions)
         try:
             await broker.transactions.add_partitions(transactional_id, producer, partitions, version=2)
         except KafkaError as error:
+            left = deadline - clock()
             if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS or left <= 0:
                 raise
         else:
-            return
-        await asyncio.sleep(pause)
-        left -= pause
+            return remembered
+        await broker.transactions.endings.wait(transactional_id, min(pause, left))
 
 
-def has_ended_meanwhile(broker: Broker, asked: Question) -> bool:
-    partition = broker.partitions.find(*asked.partition)
-    if partition is None or partition.log is None:
-        return False
-    producers = partition.log.producers
-    if producers.has_ongoing_txn(*asked.producer):
-        return False
-    return producers.latest(asked.producer.producer_id) is not asked.remembered
+def remembered_of(broker: Broker, producer: ProducerIdentity, partitions: Iterable[TopicPartition]) -> Remembered:
+    found = {partition: producers_of(broker, partition) for partition in partitions}
+    return {
+        partition: producers.latest(producer.producer_id)
+        for partition, producers in found.items()
+        if producers is not None
+    }
+
+
+def producers_of(broker: Broker, partition: TopicPartition) -> ProducerStates | None:
+    found = broker.partitions.find(*partition)
+    return None if found is None or found.log is None else found.log.producers
+
+
+def ended_since(broker: Broker, producer: ProducerIdentity, remembered: Remembered) -> list[TopicPartition]:
+    """The partitions in which a transaction of the producer has ended since; another batch may have begun this one."""
+    ended = []
+    for partition, entry in remembered.items():
+        producers = producers_of(broker, partition)
+        if producers is None or producers.has_ongoing_txn(*producer):
+            continue
+        if producers.latest(producer.producer_id) is not entry:
+            ended.append(partition)
+    return ended
 
 
 def as_produce_error(error: KafkaError, produce_version: int) -> KafkaError:

@@ -152,10 +152,9 @@ class TransactionMachine:
         known = self.transactions.get(transactional_id)
         if known is None:
             return self._begin(Transaction.new(transactional_id, spare_producer_id, timeout_ms, now_ms))
+        refuse_until_complete(known)
         if expected is not None and not may_be_owner(known, expected):
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
-        if known.status.is_prepared:
-            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if known.status is Status.ONGOING:
             write = self._abort_without_owner(known, now_ms)
             return Write(KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS), write.records, then=write.then)
@@ -189,9 +188,8 @@ class TransactionMachine:
         self, transactional_id: str, producer: ProducerIdentity, partitions: Collection[TopicPartition], version: int
     ) -> Write[None]:
         self._check_version(version)
+        refuse_until_complete(self.get(transactional_id))
         transaction = self._owned(transactional_id, producer)
-        if transaction.status.is_prepared:
-            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if transaction.status is Status.ONGOING and transaction.partitions.issuperset(partitions):
             return Write(None)
         extended = transaction.with_partitions(frozenset(partitions), self._wall_ms(), version)
@@ -202,8 +200,7 @@ class TransactionMachine:
     ) -> dict[TopicPartition, ErrorCode]:
         """Whether a transaction really covers what a producer is about to write: late writes must not hang it."""
         transaction = self._owned(transactional_id, producer)
-        if transaction.status.is_prepared:
-            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        refuse_until_complete(transaction)
         covered = transaction.partitions if transaction.status is Status.ONGOING else frozenset()
         return {
             partition: ErrorCode.NONE if partition in covered else ErrorCode.TRANSACTION_ABORTABLE
@@ -219,20 +216,20 @@ class TransactionMachine:
         self._check_version(version)
         if version < EPOCH_PER_TRANSACTION:
             transaction = self._owned(transactional_id, producer)
+            refuse_until_complete(transaction)
             is_repeated = transaction.status.is_complete
             may_abort_nothing = False
         else:
             transaction = self.get(transactional_id)
+            refuse_until_complete(transaction)
             is_repeated = repeats_end(transaction, producer)
             check_epoch_of_end(transaction, producer, is_repeated)
             may_abort_nothing = not commit
         status = transaction.status
         if status is Status.ONGOING or (may_abort_nothing and status.is_at_rest and not is_repeated):
             return self._decide(transaction, commit, version, spare_producer_id)
-        if status is Status.EMPTY or not is_repeated_fate(status, commit, is_repeated):
+        if not is_repeated or status.commits != commit:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE)
-        if status.is_prepared:
-            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         return Write(ProducerIdentity(transaction.producer_id, transaction.producer_epoch))
 
     def _decide(
@@ -329,16 +326,11 @@ def check_epoch_of_end(transaction: Transaction, producer: ProducerIdentity, is_
     if transaction.producer_id != producer.producer_id and not ended_with_a_new_id(transaction, producer):
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     is_current = producer.producer_epoch == transaction.producer_epoch
-    if transaction.status.is_prepared:
-        is_valid = is_repeated
-    elif transaction.status.is_complete:
-        is_valid = is_repeated or is_current
-    else:
-        is_valid = is_current
-    if not is_valid:
+    if not is_current and not (is_repeated and transaction.status.is_complete):
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
 
 
-def is_repeated_fate(status: TransactionStatus, commit: bool, is_repeated: bool) -> bool:
-    """Whether the request wants what was decided already."""
-    return (status.is_prepared or is_repeated) and status.commits == commit
+def refuse_until_complete(transaction: Transaction) -> None:
+    """What is decided has to be complete before anything else happens, whoever asks: only then it is known who may."""
+    if transaction.status.is_prepared:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)

@@ -20,6 +20,7 @@ from moldau.coordinators.transactions.state import EPOCH_PER_TRANSACTION, Transa
 from moldau.metadata.controller.features import TRANSACTION_VERSION
 from moldau.metadata.image import ClusterImage
 from moldau.server.appends import AppendQueue, RunBlocking
+from moldau.server.coordination.endings import Endings
 from moldau.server.coordination.futures import answer_of
 from moldau.server.coordination.loop_timers import SECOND_CHANCE_SECONDS
 from moldau.server.coordination.markers import MarkerWriter
@@ -63,6 +64,7 @@ class TransactionCoordinator:
     ) -> None:
         self._producer_ids = producer_ids
         self._markers = markers
+        self.endings = Endings()
         self._sending: set[asyncio.Task[None]] = set()
 
         def settings() -> TransactionSettings:
@@ -148,7 +150,10 @@ class TransactionCoordinator:
     async def _write_markers(self, partition: int, markers: Markers) -> None:
         try:
             await self._markers.write_all(markers)
-            await answer_of(self.service.runtime.write(partition, lambda machine, _: machine.markers_written(markers)))
+            written = self.service.runtime.write(partition, lambda machine, _: machine.markers_written(markers))
+            # The machine takes the next transaction from here on; its records follow those of the end.
+            self.endings.tell(markers.transactional_id)
+            await answer_of(written)
         except KafkaError as error:
             # The shard was lost meanwhile: whoever loads it sends the markers again.
             log.info("markers of %s: %s", markers.transactional_id, error)

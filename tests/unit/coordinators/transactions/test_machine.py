@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from moldau.coordinators.machine import RecordContext
 from moldau.coordinators.transactions.machine import ProducerIdentity
-from moldau.coordinators.transactions.records import transaction_record
 from moldau.coordinators.transactions.state import LAST_USABLE_EPOCH, TransactionStatus
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
-from tests.fakes.transaction_shard import TransactionShard
+from tests.fakes.transaction_shard import TransactionShard, begin_at_epoch
 
 Status = TransactionStatus
 
@@ -24,17 +20,6 @@ def refused(code: ErrorCode) -> pytest.RaisesExc[KafkaError]:
 @pytest.fixture
 def shard() -> TransactionShard:
     return TransactionShard()
-
-
-def with_epoch(shard: TransactionShard, epoch: int) -> ProducerIdentity:
-    """As if the producer had begun anew that often."""
-    first = shard.init()
-    old = shard.transaction("id")
-    record = transaction_record(replace(old, producer_epoch=epoch), 2)
-    shard.log.append([record], None, lambda _: None)
-    shard.log.commit()
-    shard.machine.replay(record, RecordContext(0, 0, None))
-    return ProducerIdentity(first.producer_id, epoch)
 
 
 def test_each_init_takes_the_next_epoch(shard: TransactionShard) -> None:
@@ -98,7 +83,7 @@ def test_end_that_is_sent_again(shard: TransactionShard, commit: bool) -> None:
     following = shard.end(producer, commit)
     with refused(ErrorCode.CONCURRENT_TRANSACTIONS):
         shard.end(producer, commit)
-    with refused(ErrorCode.INVALID_TXN_STATE):
+    with refused(ErrorCode.CONCURRENT_TRANSACTIONS):
         shard.end(producer, not commit)
     shard.settle()
     assert shard.end(producer, commit) == following
@@ -173,7 +158,7 @@ def test_init_aborts_what_is_open(shard: TransactionShard) -> None:
 
 
 def test_spent_epochs_give_a_new_id(shard: TransactionShard) -> None:
-    producer = with_epoch(shard, LAST_USABLE_EPOCH)
+    producer = begin_at_epoch(shard, LAST_USABLE_EPOCH)
     following = shard.init(expected=producer)
     assert following.producer_id != producer.producer_id and following.producer_epoch == 0
     assert shard.init(expected=producer) == following
@@ -182,14 +167,14 @@ def test_spent_epochs_give_a_new_id(shard: TransactionShard) -> None:
 
 
 def test_spent_epochs_give_a_new_id_to_nobody_else(shard: TransactionShard) -> None:
-    producer = with_epoch(shard, LAST_USABLE_EPOCH)
+    producer = begin_at_epoch(shard, LAST_USABLE_EPOCH)
     shard.init()
     with refused(ErrorCode.PRODUCER_FENCED):
         shard.init(expected=producer)
 
 
 def test_last_epoch_ends_with_a_new_id(shard: TransactionShard) -> None:
-    producer = with_epoch(shard, LAST_USABLE_EPOCH)
+    producer = begin_at_epoch(shard, LAST_USABLE_EPOCH)
     shard.add(producer, 0)
     following = shard.end(producer, True)
     assert following.producer_id != producer.producer_id and following.producer_epoch == 0
@@ -202,7 +187,7 @@ def test_last_epoch_ends_with_a_new_id(shard: TransactionShard) -> None:
 
 
 def test_last_epoch_is_fenced_when_overdue(shard: TransactionShard) -> None:
-    producer = with_epoch(shard, LAST_USABLE_EPOCH)
+    producer = begin_at_epoch(shard, LAST_USABLE_EPOCH)
     shard.add(producer, 0)
     shard.wall_ms += 100_000
     shard.abort_overdue()
