@@ -55,8 +55,10 @@ class BrokerConfig:
     add_partitions_to_txn_retry_backoff_max_ms: int
     add_partitions_to_txn_retry_backoff_ms: int
     auto_create_topics_enable: bool
+    auto_leader_rebalance_enable: bool
     broker_rack: str | None
     connections_max_idle_ms: int
+    controlled_shutdown_enable: bool
     default_replication_factor: int
     delete_topic_enable: bool
     fetch_max_bytes: int
@@ -70,6 +72,7 @@ class BrokerConfig:
     group_max_session_timeout_ms: int
     group_max_size: int
     group_min_session_timeout_ms: int
+    leader_imbalance_check_interval_seconds: int
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
     log_cleaner_enable: bool

@@ -1,22 +1,27 @@
 """Changes to the cluster's metadata: runs a pure rule on the current image, commits what it decides, waits for the
 new image.
 
-One change at a time; with a shared store another controller's commit shows as a version conflict, and the rule is
-asked again.
+Only the active controller decides (`decide`): each of its commits checks that `/controller` is still as it knows it, so
+that one that was replaced while it slept changes nothing. What concerns this broker alone (`decide_own`: its
+registration, a claim, a block of producer ids) is decided by compare-and-set of the entry itself.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from moldau.config.broker import BrokerConfig
+from moldau.metadata import paths
+from moldau.metadata.controller.claim import is_active_controller
 from moldau.metadata.controller.decision import Decision, Permission, Rule, everyone
+from moldau.metadata.controller.in_sync import AlteredPartition, WantedIsr, alter_partitions
 from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic, create_topics
 from moldau.metadata.controller.topic_names import check_topic_name
+from moldau.metadata.image import NO_CONTROLLER, ClusterImage
 from moldau.metadata.publisher import ImageHolder
-from moldau.metadata.store import VersionConflictError
+from moldau.metadata.store import Check, Operation, VersionConflictError
 from moldau.server.services import Services
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.work.turns import run
@@ -28,11 +33,9 @@ MAX_CONFLICTS = 20
 
 class Controller:
     def __init__(
-        self,
-        services: Services,
-        images: ImageHolder,
-        config: Callable[[], BrokerConfig],
+        self, broker_id: int, services: Services, images: ImageHolder, config: Callable[[], BrokerConfig]
     ) -> None:
+        self._broker_id = broker_id
         self._store = services.store
         self._images = images
         self._config = config
@@ -40,23 +43,53 @@ class Controller:
         self.rng = services.rng
         self.new_uuid = services.new_uuid
 
+    @property
+    def is_active(self) -> bool:
+        return is_active_controller(self._images.image, self._broker_id)
+
+    @property
+    def active_id(self) -> int | None:
+        present = self._images.image.controller
+        return None if present is None or present.id == NO_CONTROLLER else present.id
+
     async def decide(self, rule: Rule[T]) -> T:
-        """The rule's answer, once what it decided is durable and this broker's image contains it."""
+        """The rule's answer, once what it decided is durable and this broker's image contains it. Raises
+        NOT_CONTROLLER where another broker controls the cluster."""
+        return await self._decide(rule, self._checks)
+
+    async def decide_own(self, rule: Rule[T]) -> T:
+        """The same for entries that this broker may change whoever controls the cluster."""
+        return await self._decide(rule, no_checks)
+
+    async def _decide(self, rule: Rule[T], checks: Callable[[ClusterImage], Sequence[Operation]]) -> T:
         async with self._lock:
             for _ in range(MAX_CONFLICTS):
-                decided = rule(self._images.image)
+                image = self._images.image
+                checked = checks(image)
+                decided = rule(image)
                 decision = decided if isinstance(decided, Decision) else await run(decided)
-                if not decision.operations:
-                    return decision.answer
                 try:
-                    revision = await self._store.commit(decision.operations)
+                    await self._commit(decision, checked)
                 except VersionConflictError:
                     # The change we collided with is on its way into our image.
                     await self._images.reached(await self._store.sync())
                     continue
-                await self._images.reached(revision)
                 return decision.answer
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The metadata changed faster than this request could be decided.")
+
+    async def _commit(self, decision: Decision[object], checked: Sequence[Operation]) -> None:
+        revision = None
+        for part in decision.parts:
+            revision = await self._store.commit([*checked, *part])
+        if revision is not None:
+            await self._images.reached(revision)
+
+    def _checks(self, image: ClusterImage) -> Sequence[Operation]:
+        if image.controller is None or not is_active_controller(image, self._broker_id):
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        return (Check(paths.CONTROLLER, image.controller.version),)
+
+    # --- what is asked for often ---
 
     async def create_topics(
         self, wanted: list[NewTopic], validate_only: bool, may_create: Permission
@@ -73,6 +106,12 @@ class Controller:
             )
         )
 
+    async def alter_partition(
+        self, broker_id: int, broker_epoch: int, wanted: Sequence[WantedIsr]
+    ) -> list[AlteredPartition]:
+        """A leader asks for other in-sync sets. Raises STALE_BROKER_EPOCH, NOT_CONTROLLER."""
+        return await self.decide(lambda image: alter_partitions(image, broker_id, broker_epoch, wanted, self._config()))
+
     async def auto_create_topic(self, name: str) -> None:
         """Creates a topic that a client asked for, with the broker's defaults; somebody else's creation is as good."""
         (created,) = await self.create_topics([NewTopic(name)], False, everyone)
@@ -86,3 +125,7 @@ class Controller:
         except KafkaError:
             return False
         return True
+
+
+def no_checks(_image: ClusterImage) -> Sequence[Operation]:
+    return ()

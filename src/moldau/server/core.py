@@ -14,12 +14,10 @@ from uuid import UUID
 from moldau.config.broker import BrokerConfig
 from moldau.config.topic import TopicConfig
 from moldau.coordinators.machine import ProducerStamp
-from moldau.metadata.codec import BrokerEntry, Listener
-from moldau.metadata.controller.brokers import form_cluster, unfence_broker
+from moldau.metadata.codec import Listener
+from moldau.metadata.controller.brokers import form_cluster
 from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER
 from moldau.metadata.controller.min_insync import settings_of_a_new_cluster
-from moldau.metadata.controller.partitions import raise_leader_epochs
-from moldau.metadata.controller.registration import register_broker
 from moldau.metadata.image import ClusterImage, TopicImage
 from moldau.metadata.publisher import ImageHolder
 from moldau.metrics import Metrics
@@ -28,6 +26,7 @@ from moldau.server.appends import AppendQueue
 from moldau.server.broker import Broker
 from moldau.server.connection import AnswerGate
 from moldau.server.controller import Controller
+from moldau.server.controllership import Controllership
 from moldau.server.coordination.groups import forget_deleted_topics, group_service
 from moldau.server.coordination.loop_timers import LoopTimers
 from moldau.server.coordination.markers import MarkerWriter
@@ -39,18 +38,22 @@ from moldau.server.dynamic_config import DynamicConfig, reconfigured_topics
 from moldau.server.gauges import register_gauges
 from moldau.server.handlers.catalogue import APIS
 from moldau.server.listeners import Host
+from moldau.server.membership import Lineage, Membership
 from moldau.server.partition_table import PartitionTable
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.recovery_progress import RecoveryProgress
 from moldau.server.services import Services
 from moldau.server.upkeep import Upkeep
+from moldau.storage.folders import Mark
 from moldau.storage.log import PartitionLog
 from moldau.storage.manager import LogManager, ManagerEvents
 from moldau.types.ids import TopicPartition
-from moldau.work.turns import Work
-from moldau.work.turns import run as run_work
+from moldau.work.turns import Work, at_once
 
 log = logging.getLogger("moldau.server.core")
+
+#: How long a stop waits until others have taken over what this broker leads.
+LEAVE_SECONDS = 30.0
 
 #: A client's listener: its name, and the host and port that it is told.
 Advertised = Mapping[str, tuple[str, int]]
@@ -81,7 +84,8 @@ class BrokerCore:
 
     async def join(self, advertised: Advertised) -> None:
         """Makes this broker a member of the cluster, and everything that serves requests."""
-        await self._register(advertised)
+        await self._become_a_member(advertised)
+        self._load_partitions()
         self._build_broker()
         begin_transaction_duties(self.upkeep, self.config, self.transactions)
         clocks = self.services.clocks
@@ -92,17 +96,18 @@ class BrokerCore:
             self.services.store, lambda error: self._fail(f"the metadata cannot be followed: {error}")
         )
         await self.images.start()
-        self.controller = Controller(self.services, self.images, lambda: self.config)
+        self.controller = Controller(self.config.node_id, self.services, self.images, lambda: self.config)
         first_settings = settings_of_a_new_cluster(self.config)
         cluster_id = new_cluster_id(self.services.new_uuid())
-        await self.controller.decide(
+        await self.controller.decide_own(
             lambda image: form_cluster(image, cluster_id, FEATURES_OF_A_NEW_CLUSTER, first_settings)
         )
+        # What is not in the image from here on was not there when we came: nothing else may be taken for deleted.
+        await self.images.reached(await self.services.store.sync())
         self._dynamic.load(self.images.image)
         self.images.subscribe(self._dynamic.apply)
 
     async def _open_logs(self) -> None:
-        """The leader epochs are raised first: no two histories of a partition share an epoch."""
         services, rng = self.services, self.services.rng
         self.logs = LogManager(
             services.files,
@@ -120,24 +125,51 @@ class BrokerCore:
         self.partitions = PartitionTable(self.config.node_id, self.logs, self.topic_config)
         self.logs.high_watermark = self.partitions.high_watermark
         await self.logs.open(self.images.image.cluster_id or "")
-        await self.controller.decide(lambda image: raise_leader_epochs(image, self.config.node_id))
         image = self.images.image
         await self.logs.load(
             topic_config=lambda name: self.topic_config(image.topics[name]),
-            is_known=lambda partition, topic_id: is_known(image, partition, topic_id),
+            is_known=lambda partition, topic_id: is_ours(image, self.config.node_id, partition, topic_id),
             on_progress=RecoveryProgress(services.clocks.monotonic),
         )
-        await run_work(self.partitions.load(image))
+
+    def _load_partitions(self) -> None:
+        """In one turn of the loop: no image may come between loading one and following the next."""
+        image = self.images.image
+        for found in tuple(self.logs.logs()):
+            if not is_ours(
+                image, self.config.node_id, found.topic_partition, self.logs.topic_id(found.topic_partition)
+            ):
+                self.logs.delete(found.topic_partition, Mark.STRAY)
+        at_once(self.partitions.load(image))
         self.images.subscribe(self.partitions.apply, self.partitions.preparing)
 
     def topic_config(self, topic: TopicImage) -> TopicConfig:
         return TopicConfig.resolve(topic.configs, self.config)
 
-    async def _register(self, advertised: Advertised) -> None:
+    async def _become_a_member(self, advertised: Advertised) -> None:
+        config, services = self.config, self.services
+        self.controllership = Controllership(
+            config.node_id, services, self.images, self.controller, lambda: self.config, self.metrics
+        )
+        self.membership = Membership(
+            config.node_id, services, self.images, self.controller, self.controllership, self._failed_folders
+        )
         listeners = tuple(Listener(name, host, port, "PLAINTEXT") for name, (host, port) in advertised.items())
-        entry = BrokerEntry(self.services.new_uuid(), listeners, self.config.broker_rack)
-        await self.controller.decide(lambda image: register_broker(image, self.config.node_id, entry))
-        await self.controller.decide(lambda image: unfence_broker(image, self.config.node_id))
+        await self.membership.register(listeners, config.broker_rack, self._lineage())
+        self.controllership.begin()
+        self.membership.begin()
+        await self.membership.admitted()
+
+    def _lineage(self) -> Lineage:
+        clean_epochs = {directory.clean_epoch for directory in self.logs.directories}
+        return Lineage(
+            tuple(directory.id for directory in self.logs.directories if not directory.offline),
+            self.services.boot_id,
+            clean_epochs.pop() if len(clean_epochs) == 1 else None,
+        )
+
+    def _failed_folders(self) -> tuple[UUID, ...]:
+        return tuple(directory.id for directory in self.logs.directories if directory.offline)
 
     def _build_broker(self) -> None:
         config = self.config
@@ -225,8 +257,14 @@ class BrokerCore:
         self.partitions.take_offline(lost)
         for service in self._coordinators:
             service.logs_lost()
+        self.membership.wake()
 
     # --- end ---
+
+    async def leave(self) -> None:
+        """Hands over what this broker leads, where there is somebody to take it."""
+        if self.config.controlled_shutdown_enable and not await self.membership.leave(LEAVE_SECONDS):
+            log.warning("stopping without having handed over all partitions within %g s", LEAVE_SECONDS)
 
     async def stop(self) -> None:
         """Lets requests under way finish; those that wait are sent away."""
@@ -239,14 +277,23 @@ class BrokerCore:
     async def close(self) -> None:
         """Flushes, and marks the shutdown as clean."""
         self.appends.flush()
+        broker_epoch = self.membership.epoch
+        await self.membership.stop()
+        await self.controllership.stop()
         self.images.stop()
-        await self.logs.close(clean=True)
+        await self.logs.close(clean=True, broker_epoch=broker_epoch)
         await self.services.store.close()
 
 
-def is_known(image: ClusterImage, partition: TopicPartition, topic_id: UUID | None) -> bool:
+def is_ours(image: ClusterImage, broker_id: int, partition: TopicPartition, topic_id: UUID | None) -> bool:
+    """Whether this broker is a replica of the partition of this topic."""
     topic = image.topics.get(partition.topic)
-    return topic is not None and partition.partition < len(topic.partitions) and topic_id in (None, topic.id)
+    return (
+        topic is not None
+        and topic_id in (None, topic.id)
+        and partition.partition < len(topic.partitions)
+        and broker_id in topic.partitions[partition.partition].replicas
+    )
 
 
 def new_cluster_id(unique: UUID) -> str:

@@ -84,7 +84,8 @@ class Host:
 
 
 class Listeners:
-    """Binds first, so that ports are known before the broker registers; accepts later, when it can serve."""
+    """Binds and listens first: ports are known before the broker registers, and whoever connects from then on waits
+    instead of being refused. Accepts later, when the broker can serve."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
@@ -93,7 +94,9 @@ class Listeners:
 
     def bind(self) -> None:
         for listener in self._config.listeners:
-            self._sockets.append((listener, bind(listener, self._config)))
+            bound = bind(listener, self._config)
+            bound.listen(max(self._config.socket_listen_backlog_size, 1))
+            self._sockets.append((listener, bound))
 
     def advertised(self) -> dict[str, tuple[str, int]]:
         """Host and port that clients are told, by listener name; port 0 stands for the one that was bound."""

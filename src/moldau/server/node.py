@@ -24,6 +24,7 @@ from moldau.metadata.store import StoreError
 from moldau.server.core import BrokerCore
 from moldau.server.listeners import Listeners, as_addresses
 from moldau.server.loop_lag import LoopLag
+from moldau.server.peers.peer import Nobody
 from moldau.server.process import (
     configure_logging,
     keep_large_blocks,
@@ -62,6 +63,15 @@ def boot_seconds() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
+def boot_id() -> str:
+    """Another one after each start of the machine; empty where the system does not tell."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
 REAL_CLOCKS = Clocks(time.monotonic, wall_ms, boot_seconds)
 
 
@@ -82,7 +92,9 @@ class BrokerNode:
         config, files = self._config, OsFiles()
         refuse_foreign_folders(files, config.log_dirs)
         self.store = await self._open_store(files)
-        services = Services(self.store, files, self.run_blocking, REAL_CLOCKS, random.Random(), uuid.uuid4)
+        services = Services(
+            self.store, Nobody(), files, self.run_blocking, REAL_CLOCKS, random.Random(), uuid.uuid4, boot_id()
+        )
         self.core = BrokerCore(config, services, self.fail)
         await self.core.open()
         self.listeners = Listeners(self.core.config)
@@ -110,6 +122,7 @@ class BrokerNode:
 
     async def stop(self) -> None:
         """Stops accepting, lets requests under way finish, flushes, and marks the shutdown as clean."""
+        await self.core.leave()
         self.listeners.close()
         await self.core.stop()
         await self._drain()

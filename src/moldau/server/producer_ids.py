@@ -17,7 +17,7 @@ class ProducerIds:
     async def next(self) -> int:
         async with self._lock:
             if self._next == self._end:
-                block = await self._controller.decide(next_block)
+                block = await self._controller.decide_own(next_block)
                 self._next, self._end = block.first, block.first + block.size
             self._next += 1
             return self._next - 1

@@ -1,5 +1,5 @@
-"""What a broker is given instead of making it: where metadata is kept, files, threads, who may do what, how time
-passes, what chance says. One value, so that a test or a simulation hands over its own.
+"""What a broker is given instead of making it: where metadata is kept, how others are called, files, threads, who may
+do what, how time passes, what chance says. One value, so that a test or a simulation hands over its own.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from random import Random
 from uuid import UUID
 
-from moldau.metadata.store import MetadataStore
+from moldau.metadata.store import ClusterStore
 from moldau.security.authorizer import AllowAll, Authorizer
 from moldau.security.quotas import QuotaManager, Unlimited
 from moldau.server.appends import RunBlocking
+from moldau.server.peers.peer import Peers
 from moldau.storage.files import FileSystem
 
 
@@ -26,11 +27,14 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    store: MetadataStore
+    store: ClusterStore
+    peers: Peers
     files: FileSystem
     run_blocking: RunBlocking
     clocks: Clocks
     rng: Random
     new_uuid: Callable[[], UUID]
+    boot_id: str = ""
+    """Changes when the machine restarts; a process that was killed under the same one has lost no written page."""
     authorizer: Authorizer = field(default_factory=AllowAll)
     quotas: QuotaManager = field(default_factory=Unlimited)

@@ -118,8 +118,8 @@ class LogDirectory:
         self.path = path
         self.id = UUID(int=0)
         self.failure: str | None = None
-        self.was_clean = False
-        """Whether the last broker here stopped in good order."""
+        self.clean_epoch: int | None = None
+        """The broker epoch under which the last broker here stopped in good order."""
         self.loaded = False
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.futures: dict[TopicPartition, PartitionLog] = {}
@@ -131,6 +131,10 @@ class LogDirectory:
         self.high_watermarks = OffsetCheckpoint(files, path, checkpoints.HIGH_WATERMARKS)
         self.cleaned_offsets = OffsetCheckpoint(files, path, checkpoints.CLEANED_OFFSETS)
         self._lock = -1
+
+    @property
+    def was_clean(self) -> bool:
+        return self.clean_epoch is not None
 
     @property
     def offline(self) -> bool:
@@ -148,7 +152,7 @@ class LogDirectory:
         self._lock = checkpoints.lock_directory(self._files, self.path)
         try:
             self._identify(cluster_id, node_id, new_uuid)
-            self.was_clean = checkpoints.take_clean_shutdown(self._files, self.path) is not None
+            self.clean_epoch = checkpoints.take_clean_shutdown(self._files, self.path)
             for checkpoint in self.checkpoints:
                 checkpoint.load()
         except BaseException:

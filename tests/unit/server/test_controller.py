@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from moldau.metadata import codec, paths
+from moldau.metadata.codec import BrokerEntry, ControllerEntry, Listener
 from moldau.metadata.controller.decision import Decision
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.local import LocalStore
@@ -64,11 +65,9 @@ async def opened() -> tuple[SlowStore, Controller]:
     store = SlowStore(await LocalStore.open("/metadata", at_once, files=LossyFiles()))
     images = ImageHolder(cast(Any, store))
     await images.start()
-    return store, Controller(
-        Services(cast(Any, store), cast(Any, None), cast(Any, None), cast(Any, None), Random(1), uuid4),
-        images,
-        cast(Any, None),
-    )
+    nothing = cast(Any, None)
+    services = Services(cast(Any, store), nothing, nothing, nothing, nothing, Random(1), uuid4)
+    return store, Controller(1, services, images, nothing)
 
 
 def create_if_missing(image: ClusterImage) -> Decision[str]:
@@ -81,7 +80,7 @@ def test_after_a_conflict_the_rule_is_asked_again_with_the_other_change_in_the_i
     async def scenario() -> None:
         store, controller = await opened()
         await store.store.commit(create_if_missing(ClusterImage()).operations)
-        deciding = asyncio.create_task(controller.decide(create_if_missing))
+        deciding = asyncio.create_task(controller.decide_own(create_if_missing))
         await store.asked_to_sync.wait()
         assert not deciding.done()
         store.deliver()
@@ -96,8 +95,45 @@ def test_a_change_that_never_fits_is_given_up() -> None:
         store, controller = await opened()
         await store.commit(create_if_missing(ClusterImage()).operations)
         with pytest.raises(KafkaError) as refused:
-            await controller.decide(lambda _: create_if_missing(ClusterImage()))
+            await controller.decide_own(lambda _: create_if_missing(ClusterImage()))
         assert refused.value.code == ErrorCode.REQUEST_TIMED_OUT
         assert store.commits == 1 + MAX_CONFLICTS
+
+    asyncio.run(scenario())
+
+
+def claimed_by(broker_id: int, version: int) -> list[Operation]:
+    listener = Listener("PLAINTEXT", "here", 9092, "PLAINTEXT")
+    registration = codec.encode_broker(BrokerEntry(uuid4(), (listener,)))
+    claim = codec.encode_controller(ControllerEntry(broker_id, 1))
+    return [Put(paths.broker(broker_id), registration), Put(paths.CONTROLLER, claim, version)]
+
+
+def test_only_the_active_controller_decides() -> None:
+    async def scenario() -> None:
+        store, controller = await opened()
+        with pytest.raises(KafkaError) as refused:
+            await controller.decide(create_if_missing)
+        assert refused.value.code == ErrorCode.NOT_CONTROLLER
+        await store.commit(claimed_by(1, ABSENT))
+        assert controller.is_active
+        assert await controller.decide(create_if_missing) == "created"
+
+    asyncio.run(scenario())
+
+
+def test_a_controller_that_was_replaced_while_it_slept_changes_nothing() -> None:
+    async def scenario() -> None:
+        store, controller = await opened()
+        await store.commit(claimed_by(1, ABSENT))
+        await store.store.commit(claimed_by(2, 0))  # on its way into our image, which still says that we control
+        deciding = asyncio.create_task(controller.decide(create_if_missing))
+        await store.asked_to_sync.wait()
+        store.deliver()
+        with pytest.raises(KafkaError) as refused:
+            await deciding
+        assert refused.value.code == ErrorCode.NOT_CONTROLLER
+        assert controller.active_id == 2
+        assert await store.store.read(paths.topic(NAME)) is None
 
     asyncio.run(scenario())

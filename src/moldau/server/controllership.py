@@ -1,0 +1,254 @@
+"""Who controls the cluster, and what the one who does has to do.
+
+Levels, not edges: whatever wakes this (a new image, a broker that appears or vanishes, a report, a timer), it looks at
+the image and at who is alive, claims the cluster if it may, and if it controls it, asks the duties until they decide
+nothing. A controller that takes over in the middle of anything goes on from what it finds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from uuid import UUID
+
+from moldau.config.broker import BrokerConfig
+from moldau.metadata.controller.claim import RANK_PAUSE_MS, claim, may_claim, rank, step_down
+from moldau.metadata.controller.decision import Decision
+from moldau.metadata.controller.duties import Done, DutySettings, Evidence, duties
+from moldau.metadata.controller.in_sync import check_broker_epoch
+from moldau.metadata.controller.log_folders import folders_failed
+from moldau.metadata.controller.shutdown import begin_shutdown, may_close
+from moldau.metadata.image import ClusterImage
+from moldau.metadata.image_changes import ImageDelta
+from moldau.metadata.publisher import ImageHolder
+from moldau.metadata.store import StoreError
+from moldau.metrics import Metrics
+from moldau.server.controller import Controller
+from moldau.server.nudge import Nudge
+from moldau.server.services import Services
+from moldau.types.errors import KafkaError
+
+log = logging.getLogger("moldau.server.controllership")
+
+#: One that was fenced on wrong evidence is not fenced on evidence again for so long: its presence decides.
+SPARED_SECONDS = 60.0
+AFTER_FAILURE_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a broker says of itself: up to where it has read the metadata, and which of its log folders have failed."""
+
+    broker_id: int
+    broker_epoch: int
+    image_version: int
+    wants_to_stop: bool = False
+    failed_folders: tuple[UUID, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReportAnswer:
+    is_fenced: bool
+    is_caught_up: bool
+    may_stop: bool
+
+
+class Controllership:
+    def __init__(
+        self,
+        broker_id: int,
+        services: Services,
+        images: ImageHolder,
+        controller: Controller,
+        config: Callable[[], BrokerConfig],
+        metrics: Metrics,
+    ) -> None:
+        self._broker_id = broker_id
+        self._store, self._clocks = services.store, services.clocks
+        self._images, self._controller, self._config = images, controller, config
+        self._nudge = Nudge()
+        self._reports: dict[int, Report] = {}
+        self._dead: dict[UUID, int] = {}
+        self._spared_until: dict[int, float] = {}
+        self._balance_at: float | None = None
+        self._leaving = False
+        self._task: asyncio.Task[None] | None = None
+        self.elections = metrics.counter("kafka.controller", "ControllerStats", "LeaderElectionRateAndTimeMs")
+        self.unclean = metrics.counter("kafka.controller", "ControllerStats", "UncleanLeaderElectionsPerSec")
+
+    def begin(self) -> None:
+        self._images.subscribe(self._image_changed)
+        self._store.watch_alive(lambda _alive: self.wake())
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="controllership")
+        self.wake()
+
+    def wake(self) -> None:
+        self._nudge.give()
+
+    def _image_changed(self, _old: ClusterImage, _new: ClusterImage, _delta: ImageDelta) -> None:
+        # The image becomes the current one behind us, in the same turn of the loop or a later one.
+        asyncio.get_running_loop().call_soon(self.wake)
+
+    async def stop(self) -> None:
+        """Steps down, so that the next controller need not wait until this one is found missing."""
+        self._leaving = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        try:
+            await self._controller.decide_own(lambda image: step_down(image, self._broker_id))
+        except (StoreError, KafkaError) as error:
+            log.info("could not step down: %s", error)
+
+    # --- what is heard of others ---
+
+    def evidence_of_death(self, broker_id: int, incarnation: UUID) -> None:
+        """Its port refuses connections: enough to fence it, since that does no harm if it is wrong."""
+        if self._clocks.monotonic() >= self._spared_until.get(broker_id, 0.0):
+            self._dead[incarnation] = broker_id
+            self.wake()
+
+    async def report(self, report: Report) -> ReportAnswer:
+        """To the active controller. Raises STALE_BROKER_EPOCH, NOT_CONTROLLER."""
+        image = self._images.image
+        check_broker_epoch(image, report.broker_id, report.broker_epoch)
+        self._reports[report.broker_id] = report
+        self._take_back_evidence(image.brokers[report.broker_id].incarnation, report.broker_id)
+        if report.failed_folders:
+            await self._controller.decide(
+                lambda image: folders_failed(image, report.broker_id, report.broker_epoch, report.failed_folders)
+            )
+        if report.wants_to_stop:
+            await self._controller.decide(
+                lambda image: begin_shutdown(image, report.broker_id, report.broker_epoch, self._config())
+            )
+        self.wake()
+        image = self._images.image
+        broker = image.brokers[report.broker_id]
+        return ReportAnswer(
+            broker.fenced,
+            report.image_version >= broker.epoch,
+            report.wants_to_stop and self._may_stop(image, broker.id),
+        )
+
+    def _may_stop(self, image: ClusterImage, broker_id: int) -> bool:
+        reached = {number: report.image_version for number, report in self._reports.items()}
+        reached[self._broker_id] = image.version
+        return may_close(image, broker_id, reached)
+
+    def _take_back_evidence(self, incarnation: UUID, broker_id: int) -> None:
+        if self._dead.pop(incarnation, None) is not None:
+            log.warning("broker %d was taken for dead and is not", broker_id)
+            self._spared_until[broker_id] = self._clocks.monotonic() + SPARED_SECONDS
+
+    # --- claiming and duties ---
+
+    async def _run(self) -> None:
+        while not self._leaving:
+            await self._wait()
+            try:
+                await self._look()
+            except (StoreError, KafkaError) as error:
+                log.info("the cluster's state could not be settled, trying again: %s", error)
+                await asyncio.sleep(AFTER_FAILURE_SECONDS)
+                self.wake()
+
+    async def _wait(self) -> None:
+        """Until something has changed, or preferred leaders are to be looked at."""
+        pause = None
+        if self._balance_at is not None and self._controller.is_active:
+            pause = max(0.0, self._balance_at - self._clocks.monotonic())
+        await self._nudge.taken(pause)
+
+    async def _look(self) -> None:
+        if not self._controller.is_active and self._may_claim():
+            await self._claim()
+        if self._controller.is_active:
+            await self._do_duties()
+            await self._store.snapshot_if_due()
+
+    def _may_claim(self) -> bool:
+        return may_claim(self._images.image, self._broker_id, self._alive(), self._dead)
+
+    def _alive(self) -> Collection[int]:
+        return self._store.alive()
+
+    async def _claim(self) -> None:
+        """Those before us in the order of candidates go first; the image tells if one of them has."""
+        pause = rank(self._images.image, self._broker_id, self._alive()) * RANK_PAUSE_MS / 1000
+        if pause:
+            await asyncio.sleep(pause)
+        if self._may_claim():
+            epoch = await self._controller.decide_own(self._claimed_if_still_allowed)
+            if epoch:
+                self._reports.clear()
+                self._plan_balance()
+                log.log(self._level(), "broker %d controls the cluster, epoch %d", self._broker_id, epoch)
+
+    def _claimed_if_still_allowed(self, image: ClusterImage) -> Decision[int]:
+        if may_claim(image, self._broker_id, self._alive(), self._dead):
+            return claim(image, self._broker_id)
+        return Decision((), 0)
+
+    async def _do_duties(self) -> None:
+        while self._controller.is_active:
+            self._forget_old_evidence()
+            version = self._images.image.version
+            done = await self._controller.decide(
+                lambda image: duties(image, self._alive(), self._evidence(image), self._now_ms(), self._duty_settings())
+            )
+            self._tell(done)
+            if done.balanced:
+                self._plan_balance()
+            if self._images.image.version == version:
+                return
+
+    def _evidence(self, image: ClusterImage) -> Evidence:
+        caught_up = {
+            number: report.broker_epoch
+            for number, report in self._reports.items()
+            if report.image_version >= report.broker_epoch
+        }
+        own = image.brokers.get(self._broker_id)
+        if own is not None:
+            caught_up[self._broker_id] = own.epoch
+        return Evidence(caught_up, frozenset(self._dead))
+
+    def _forget_old_evidence(self) -> None:
+        """A broker that registered anew is another incarnation: what was said of the earlier one is done with."""
+        current = {broker.incarnation for broker in self._images.image.brokers.values()}
+        for incarnation in [each for each in self._dead if each not in current]:
+            del self._dead[incarnation]
+
+    def _duty_settings(self) -> DutySettings:
+        config = self._config()
+        balance_at = None if self._balance_at is None else round(self._balance_at * 1000)
+        return DutySettings(config, balance_at_ms=balance_at)
+
+    def _plan_balance(self) -> None:
+        config = self._config()
+        self._balance_at = None
+        if config.auto_leader_rebalance_enable:
+            self._balance_at = self._clocks.monotonic() + config.leader_imbalance_check_interval_seconds
+
+    def _now_ms(self) -> int:
+        return round(self._clocks.monotonic() * 1000)
+
+    def _tell(self, done: Done) -> None:
+        self.elections.value += done.elections
+        self.unclean.value += done.unclean_elections
+        if done.fenced:
+            log.warning("fenced broker(s) %s: %d leader(s) elected", numbers(done.fenced), done.elections)
+        if done.unfenced:
+            joined = numbers(done.unfenced)
+            log.log(self._level(), "broker(s) %s joined: %d leader(s) elected", joined, done.elections)
+
+    def _level(self) -> int:
+        """What happens to a broker that is alone is no news."""
+        return logging.INFO if len(self._images.image.brokers) > 1 else logging.DEBUG
+
+
+def numbers(brokers: Collection[int]) -> str:
+    return ", ".join(map(str, brokers))

@@ -1,0 +1,218 @@
+"""This broker as a member of the cluster: announced, registered, taken in by the controller, and let go in the end.
+
+A registration starts fenced. The controller takes the broker in once it reports that its own image holds that
+registration. It reports for as long as there is something to say: it is fenced, it wants to stop, a log folder has
+failed, or somebody else wants to stop and waits until all know. Nothing here depends on having seen an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from moldau.metadata.codec import BrokerEntry, Listener
+from moldau.metadata.controller.registration import register_broker
+from moldau.metadata.image import BrokerImage, ClusterImage
+from moldau.metadata.image_changes import ImageDelta
+from moldau.metadata.publisher import ImageHolder
+from moldau.metadata.store import StoreError
+from moldau.server.controller import Controller
+from moldau.server.controllership import Controllership, Report, ReportAnswer
+from moldau.server.nudge import Nudge
+from moldau.server.peers.peer import PeerLostError, Peers
+from moldau.server.services import Services
+from moldau.types.errors import ErrorCode, KafkaError
+from moldau.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+
+log = logging.getLogger("moldau.server.membership")
+
+FIRST_PAUSE_SECONDS = 0.01
+LONGEST_PAUSE_SECONDS = 0.5
+REPORT_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """What tells whether this start goes on where the last one ended.
+
+    `directories` are the ids of the log folders; `clean_epoch` the broker epoch under which all of them were left in
+    good order, None after a crash.
+    """
+
+    directories: tuple[UUID, ...]
+    boot_id: str
+    clean_epoch: int | None
+
+
+class Membership:
+    def __init__(
+        self,
+        broker_id: int,
+        services: Services,
+        images: ImageHolder,
+        controller: Controller,
+        controllership: Controllership,
+        failed_folders: Callable[[], tuple[UUID, ...]],
+    ) -> None:
+        self._broker_id = broker_id
+        self._store, self._peers, self._new_uuid = services.store, services.peers, services.new_uuid
+        self._images, self._controller, self._controllership = images, controller, controllership
+        self._failed_folders = failed_folders
+        self._nudge = Nudge()
+        self._admitted = asyncio.Event()
+        self._wants_to_stop = False
+        self._may_stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._incarnation: UUID | None = None
+
+    # --- joining ---
+
+    async def register(self, listeners: Sequence[Listener], rack: str | None, lineage: Lineage) -> None:
+        """Announces that we live, then registers: a registration that nobody lives for would be fenced at once."""
+        value = announcement(listeners, rack, lineage.directories)
+        await self._store.announce(self._broker_id, value)
+        self._incarnation = self._new_uuid()
+        clean_epoch = lineage.clean_epoch
+        entry = BrokerEntry(
+            self._incarnation,
+            tuple(listeners),
+            rack,
+            lineage.boot_id,
+            lineage.directories,
+            clean=clean_epoch is not None,
+            previous_epoch=-1 if clean_epoch is None else clean_epoch,
+        )
+        await self._controller.decide_own(lambda image: register_broker(image, self._broker_id, entry))
+
+    def begin(self) -> None:
+        self._images.subscribe(self._image_changed)
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="membership")
+        self.wake()
+
+    def wake(self) -> None:
+        self._nudge.give()
+
+    def _image_changed(self, _old: ClusterImage, _new: ClusterImage, _delta: ImageDelta) -> None:
+        asyncio.get_running_loop().call_soon(self.wake)
+
+    async def admitted(self) -> None:
+        """Returns when the controller has taken this broker in."""
+        await self._admitted.wait()
+
+    @property
+    def epoch(self) -> int:
+        """Of the registration of this life; -1 before it is in the image."""
+        own = self._own(self._images.image)
+        return -1 if own is None else own.epoch
+
+    def _own(self, image: ClusterImage) -> BrokerImage | None:
+        own = image.brokers.get(self._broker_id)
+        return own if own is not None and own.incarnation == self._incarnation else None
+
+    # --- leaving ---
+
+    async def leave(self, seconds: float) -> bool:
+        """Asks the controller to hand over what we lead, and waits until it has; False when the time is up."""
+        if self._own(self._images.image) is None or self._is_alone():
+            return True
+        self._wants_to_stop = True
+        self.wake()
+        try:
+            await asyncio.wait_for(self._may_stop.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def _is_alone(self) -> bool:
+        return all(each.fenced or each.id == self._broker_id for each in self._images.image.brokers.values())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._store.withdraw()
+
+    # --- reports ---
+
+    async def _run(self) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            if self._has_something_to_say():
+                if await self._report():
+                    pause = FIRST_PAUSE_SECONDS
+                await self._nudge.taken(pause)
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            else:
+                pause = FIRST_PAUSE_SECONDS
+                await self._nudge.taken()
+
+    def _has_something_to_say(self) -> bool:
+        image = self._images.image
+        own = self._own(image)
+        if own is None:
+            return False
+        if not own.fenced:
+            self._admitted.set()
+        if own.fenced or self._wants_to_stop or set(self._failed_folders()) - set(own.offline_directories):
+            return not self._may_stop.is_set()
+        return any(each.shutting_down and each.id != self._broker_id for each in image.brokers.values())
+
+    async def _report(self) -> bool:
+        """Whether the controller has heard it."""
+        image = self._images.image
+        own = self._own(image)
+        if own is None:
+            return False
+        report = Report(self._broker_id, own.epoch, image.version, self._wants_to_stop, self._failed_folders())
+        try:
+            answer = await self._tell(report)
+        except (PeerLostError, StoreError, KafkaError) as error:
+            log.debug("the controller did not hear us: %s", error)
+            return False
+        if answer.may_stop:
+            self._may_stop.set()
+        return True
+
+    async def _tell(self, report: Report) -> ReportAnswer:
+        if self._controller.is_active:
+            return await self._controllership.report(report)
+        active = self._controller.active_id
+        if active is None or active == self._broker_id:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        return await told_over(self._peers, active, report)
+
+
+async def told_over(peers: Peers, controller: int, report: Report) -> ReportAnswer:
+    request = BrokerHeartbeatRequest(
+        broker_id=report.broker_id,
+        broker_epoch=report.broker_epoch,
+        current_metadata_offset=report.image_version,
+        want_shut_down=report.wants_to_stop,
+        offline_log_dirs=report.failed_folders,
+    )
+    answer = await peers.get(controller).call(request, BrokerHeartbeatResponse, timeout_seconds=REPORT_SECONDS)
+    if answer.error_code:
+        raise KafkaError(ErrorCode(answer.error_code))
+    return ReportAnswer(answer.is_fenced, answer.is_caught_up, answer.should_shut_down)
+
+
+def announcement(listeners: Sequence[Listener], rack: str | None, directories: Sequence[UUID]) -> bytes:
+    """Kafka's JSON of a living broker, as it stands in `/brokers/ids`, and the log folders that we hold."""
+    first = listeners[0]
+    members: Mapping[str, object] = {
+        "version": 5,
+        "host": first.host,
+        "port": first.port,
+        "jmx_port": -1,
+        "timestamp": "-1",
+        "endpoints": [f"{each.name}://{each.host}:{each.port}" for each in listeners],
+        "listener_security_protocol_map": {each.name: each.protocol for each in listeners},
+        "rack": rack,
+        "features": {},
+        "directories": [str(each) for each in directories],
+    }
+    return json.dumps(members, separators=(",", ":")).encode()
