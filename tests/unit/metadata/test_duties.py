@@ -118,25 +118,24 @@ def test_a_broker_alone_leads_again_in_a_new_epoch() -> None:
 def test_a_return_that_is_too_large_for_one_commit_is_done_in_two_steps(cluster: Cluster) -> None:
     cluster.register(2, fenced=True)
     first = decided(cluster, partitions_per_commit=3)
-    assert (first.answer.unfenced, first.whole, first.answer.partitions) == ((), False, 4)
+    assert (first.answer.unfenced, first.whole, first.answer.partitions) == ((), False, 3)
     for part in first.parts:
         cluster.commit(part)
-    assert not cluster.image.index.in_sync_at(2)
+    assert len(cluster.image.index.in_sync_at(2)) == 1
     (second,) = work(cluster, partitions_per_commit=3)
     assert second.unfenced == (2,)
+    assert not cluster.image.index.in_sync_at(2)
 
 
-def test_many_partitions_are_cut_into_parts_each_right_alone() -> None:
+def test_elections_do_not_wait_until_all_is_decided() -> None:
     cluster = Cluster(dict.fromkeys(ALL))
     many = PARTITIONS_PER_COMMIT + 500
+    cluster.create(NewTopic("a", assignments=tuple((n, (3, 2)) for n in range(100))))
     cluster.create(NewTopic("t", assignments=tuple((n, (2, 3)) for n in range(many))))
-    parts = decided(cluster, (1, 3)).parts
-    assert [len(part) for part in parts] == [PARTITIONS_PER_COMMIT, 501]
-    cluster.commit(parts[0])
-    assert cluster.image.brokers[2].fenced
-    assert len(cluster.image.index.led_by(2)) == 501
-    (rest,) = work(cluster, (1, 3))
-    assert (rest.partitions, len(cluster.image.index.led_by(3))) == (501, many)
+    first, second = work(cluster, (1, 3))
+    assert (first.fenced, first.elections, first.partitions) == ((2,), PARTITIONS_PER_COMMIT, PARTITIONS_PER_COMMIT)
+    assert (second.fenced, second.elections, second.partitions) == ((), 500, 600)
+    assert len(cluster.image.index.led_by(3)) == many + 100
 
 
 def test_a_controlled_shutdown_is_gone_on_with(cluster: Cluster) -> None:

@@ -6,6 +6,7 @@ import uuid
 
 import pytest
 
+from moldau.metadata.controller.brokers import put_state
 from moldau.metadata.controller.topic_creation import NewTopic, create_topics
 from moldau.types.errors import ErrorCode
 from moldau.types.ids import ZERO_TOPIC_ID
@@ -216,3 +217,21 @@ def test_topics_that_a_client_may_not_create_are_not_looked_at() -> None:
         ("yours", ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."),
         ("bad yours", ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."),
     ]
+
+
+def test_nothing_is_placed_on_a_broker_that_leaves() -> None:
+    cluster = Cluster({1: None, 2: None, 3: None})
+    cluster.commit([put_state(cluster.image.brokers[3], fenced=False, shutting_down=True)])
+    cluster.create(NewTopic("t", 50, 2))
+    assert {partition.replicas for partition in cluster.image.topics["t"].partitions} == {(1, 2), (2, 1)}
+    (refused,) = cluster.create(NewTopic("u", 1, 3))
+    assert refused.code is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_a_fenced_broker_gets_a_replica_where_the_others_are_not_enough() -> None:
+    cluster = Cluster({1: None, 2: None})
+    cluster.register(3, fenced=True)
+    cluster.create(NewTopic("two", 50, 2), NewTopic("three", 50, 3))
+    assert all(3 not in partition.replicas for partition in cluster.image.topics["two"].partitions)
+    for partition in cluster.image.topics["three"].partitions:
+        assert (partition.replicas[2], len(partition.isr), partition.leader in (1, 2)) == (3, 2, True)

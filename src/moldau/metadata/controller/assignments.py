@@ -16,7 +16,12 @@ from moldau.work.turns import Work
 def place_replicas(
     image: ClusterImage, partitions: int, replication_factor: int, rng: Rng
 ) -> Work[list[tuple[int, ...]]]:
-    brokers = [UsableBroker(broker.id, broker.rack, not broker.is_active) for broker in image.brokers.values()]
+    """Never on a broker that is leaving; on a fenced one only where the others are not enough."""
+    brokers = [
+        UsableBroker(broker.id, broker.rack, broker.fenced)
+        for broker in image.brokers.values()
+        if not broker.shutting_down
+    ]
     return place(brokers, partitions, replication_factor, rng)
 
 

@@ -68,8 +68,8 @@ def duties(
     config = settings.config
     gone = _gone(image, alive, evidence)
     if gone:
-        decision = yield from fence(image, gone, config)
-        return Decision(decision.operations, _done(decision.answer, fenced=gone))
+        decision = yield from fence(image, gone, config, limit=settings.partitions_per_commit)
+        return Decision(decision.operations, _done(decision.answer, fenced=gone), whole=True)
     coming = _coming(image, alive, evidence)
     if coming:
         taken = yield from unfence(
@@ -80,9 +80,9 @@ def duties(
     standing = Standing(image, trust_boot_id=settings.trust_boot_id)
     index = yield from image.indexing()
     places = yield from unsettled(image, index, standing)
-    settled = yield from settling(image, places, [standing], config)
+    settled = yield from settling(image, places, [standing], config, settings.partitions_per_commit)
     if settled:
-        return Decision([each.put for each in settled], _done(settled))
+        return Decision([each.put for each in settled], _done(settled), whole=True)
     balance_is_due = settings.balance_at_ms is not None and now_ms >= settings.balance_at_ms
     if balance_is_due:
         moved = yield from balancing(image, config, settings.imbalance_percentage)

@@ -17,13 +17,16 @@ from moldau.metadata.image import ClusterImage
 from moldau.work.turns import Work
 
 
-def fence(image: ClusterImage, brokers: Collection[int], config: BrokerConfig) -> Work[Decision[list[Settled]]]:
-    """Shuts these brokers out. They are fenced from the first part on: the rest can be done by whoever comes next."""
+def fence(
+    image: ClusterImage, brokers: Collection[int], config: BrokerConfig, *, limit: int = PARTITIONS_PER_COMMIT
+) -> Work[Decision[list[Settled]]]:
+    """Shuts these brokers out, with the most urgent of what follows from it. The rest shows in the next image: no
+    election waits until all is decided."""
     going = sorted(number for number in brokers if number in image.brokers and not image.brokers[number].fenced)
     standing = Standing(image, leaving=going)
     index = yield from image.indexing()
     places = yield from unsettled(image, index, standing)
-    settled = yield from settling(image, places, [standing], config)
+    settled = yield from settling(image, places, [standing], config, limit)
     states = [put_state(image.brokers[number], fenced=True) for number in going]
     return Decision([*states, *(each.put for each in settled)], settled)
 
@@ -36,16 +39,16 @@ def unfence(
     trust_boot_id: bool = True,
     limit: int = PARTITIONS_PER_COMMIT,
 ) -> Work[Decision[list[Settled]]]:
-    """Takes these brokers in. Where that touches more partitions than one commit may, it first decides on what can be
-    cut, without them; asked again, it has little left to do."""
+    """Takes these brokers in. Where that touches more partitions than one commit may, it first decides on what must go
+    before, without them; asked again, it has less left to do."""
     coming = sorted(number for number in brokers if number in image.brokers and image.brokers[number].fenced)
     without_them = Standing(image, trust_boot_id=trust_boot_id)
     with_them = Standing(image, joining=coming, trust_boot_id=trust_boot_id)
     index = yield from image.indexing()
     places = yield from unsettled(image, index, without_them)
-    settled = yield from settling(image, places, [without_them, with_them], config)
+    settled = yield from settling(image, places, [without_them, with_them], config, limit + 1)
     if len(settled) > limit:
-        before = yield from settling(image, places, [without_them], config)
+        before = yield from settling(image, places, [without_them], config, limit)
         if before:
             return Decision([each.put for each in before], before)
         settled = settled[:limit]

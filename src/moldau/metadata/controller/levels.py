@@ -46,20 +46,27 @@ class RulesOfTopics:
 
 
 def settling(
-    image: ClusterImage, places: Collection[TopicPartition], standings: Sequence[Standing], config: BrokerConfig
+    image: ClusterImage,
+    places: Collection[TopicPartition],
+    standings: Sequence[Standing],
+    config: BrokerConfig,
+    limit: int | None = None,
 ) -> Work[list[Settled]]:
-    """What changes among these partitions, seen under one standing after the other: those without a leader first."""
+    """What changes among these partitions, seen under one standing after the other, at most `limit` of them. Those
+    without a leader come first, and internal topics before others."""
     paused = pauses()
     rules = RulesOfTopics(image, config)
-    found = []
-    for place in sorted(places, key=_internal_first):
+    found: list[Settled] = []
+    for _, _, place in (yield from _most_urgent_first(image, places, standings[0])):
         if next(paused):
             yield
+        if limit is not None and len(found) == limit:
+            break
         old = image.topics[place.topic].partitions[place.partition]
         new = _under_all(old, standings, rules.of(place.topic))
         if new != old:
             found.append(changed(place, old, new))
-    return sorted(found, key=lambda settled: not settled.elected)
+    return found
 
 
 def changed(place: TopicPartition, old: PartitionImage, new: PartitionImage) -> Settled:
@@ -75,8 +82,10 @@ def _under_all(old: PartitionImage, standings: Sequence[Standing], rules: TopicR
     new = old
     for standing in standings:
         new = settle(new, Draft.of(new), standing, rules, rules.election)
-    # Two elections in one change are one to everybody who sees it.
-    return replace(new, leader_epoch=min(new.leader_epoch, old.leader_epoch + 1))
+    if new.leader_epoch > old.leader_epoch + 1:
+        # Two elections in one change are one to everybody who sees it.
+        return replace(new, leader_epoch=old.leader_epoch + 1)
+    return new
 
 
 def unsettled(image: ClusterImage, index: PartitionIndex, standing: Standing) -> Work[set[TopicPartition]]:
@@ -118,5 +127,14 @@ def _eligible_at(image: ClusterImage, places: Iterable[TopicPartition], broker: 
     return found
 
 
-def _internal_first(place: TopicPartition) -> tuple[bool, str, int]:
-    return place.topic not in INTERNAL_TOPICS, *place
+def _most_urgent_first(
+    image: ClusterImage, places: Iterable[TopicPartition], standing: Standing
+) -> Work[list[tuple[bool, bool, TopicPartition]]]:
+    paused = pauses()
+    found = []
+    for place in places:
+        if next(paused):
+            yield
+        leader = image.topics[place.topic].partitions[place.partition].leader
+        found.append((standing.is_active(leader), place.topic not in INTERNAL_TOPICS, place))
+    return sorted(found)

@@ -1,26 +1,20 @@
-"""AlterPartitionReassignments, versions 0 and 1: other replicas for partitions, or an end to a change under way.
-
-On one broker the only replicas that a partition can be given are those it has, so that a reassignment is complete when
-it is accepted, and none is ever under way that could be cancelled.
-"""
+"""AlterPartitionReassignments, versions 0 and 1: other replicas for partitions, or an end to a change under way."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from moldau.metadata.controller.assignments import check_chosen_replicas
-from moldau.metadata.image import ClusterImage
+from moldau.metadata.controller.reassignment import Reassigned, WantedReplicas, alter_reassignments
 from moldau.security.authorizer import Operation
 from moldau.security.context import RequestContext
 from moldau.server.config_access import may_access
 from moldau.server.registry import Api
-from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
@@ -33,58 +27,54 @@ NOTHING_TO_SAY = ""
 NOT_PERMITTED = "Cluster authorization failed."
 
 
-def handle(
+async def handle(
     broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     if not may_access(broker, context, Operation.ALTER, None, ""):
-        answer = each_partition(request, refuse)
+        answer = each_partition(request, not_permitted)
         answer.error_code, answer.error_message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NOT_PERMITTED
         return answer
-    return each_partition(request, lambda topic, wanted: reassign(broker.image, topic, wanted))
+    wanted = [
+        WantedReplicas(topic.name, each.partition_index, None if each.replicas is None else tuple(each.replicas))
+        for topic in request.topics
+        for each in topic.partitions
+    ]
+    outcomes = await broker.controller.decide(
+        lambda image: alter_reassignments(
+            image,
+            wanted,
+            broker.config,
+            allow_replication_factor_change=request.allow_replication_factor_change,
+        )
+    )
+    results = iter(outcomes)
+    return each_partition(request, lambda topic, index: next(results))
 
 
 def each_partition(
-    request: AlterPartitionReassignmentsRequest, act: Callable[[str, ReassignablePartition], None]
+    request: AlterPartitionReassignmentsRequest, outcome: Callable[[str, int], Reassigned]
 ) -> AlterPartitionReassignmentsResponse:
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None if request.topics else NOTHING_TO_SAY,
         responses=[
             ReassignableTopicResponse(
-                name=topic.name, partitions=[outcome(act, topic.name, wanted) for wanted in topic.partitions]
+                name=topic.name,
+                partitions=[answer(outcome(topic.name, wanted.partition_index)) for wanted in topic.partitions],
             )
             for topic in request.topics
         ],
     )
 
 
-def outcome(
-    act: Callable[[str, ReassignablePartition], None], topic: str, wanted: ReassignablePartition
-) -> ReassignablePartitionResponse:
-    code, message = ErrorCode.NONE, None
-    try:
-        act(topic, wanted)
-    except KafkaError as error:
-        code, message = error.code, error.message
-    return ReassignablePartitionResponse(partition_index=wanted.partition_index, error_code=code, error_message=message)
+def answer(outcome: Reassigned) -> ReassignablePartitionResponse:
+    return ReassignablePartitionResponse(
+        partition_index=outcome.partition, error_code=outcome.code, error_message=outcome.message
+    )
 
 
-def refuse(topic: str, wanted: ReassignablePartition) -> None:
-    raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NOT_PERMITTED)
-
-
-def reassign(image: ClusterImage, topic: str, wanted: ReassignablePartition) -> None:
-    if topic not in image.topics:
-        raise unknown(f"Unable to find a topic named {topic}.")
-    if image.partition(topic, wanted.partition_index) is None:
-        raise unknown(f"Unable to find partition {topic}:{wanted.partition_index}.")
-    if wanted.replicas is None:
-        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    check_chosen_replicas(image, wanted.replicas, None)
-
-
-def unknown(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+def not_permitted(topic: str, index: int) -> Reassigned:
+    return Reassigned(topic, index, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NOT_PERMITTED)
 
 
 API = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, AlterPartitionReassignmentsRequest, handle)

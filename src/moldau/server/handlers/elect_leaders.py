@@ -1,19 +1,17 @@
-"""ElectLeaders, versions 0 to 2: preferred or unclean elections for partitions.
-
-On one broker every partition with a leader has its preferred one, and a partition without a leader waits for the log
-folder that holds it: there is never another replica to elect.
-"""
+"""ElectLeaders, versions 0 to 2: preferred or unclean elections for partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from moldau.metadata.controller.elect import Elected, ElectionKind, elect_leaders
 from moldau.security.authorizer import Operation
 from moldau.security.context import RequestContext
 from moldau.server.config_access import may_access
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode
+from moldau.types.ids import TopicPartition
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -25,27 +23,39 @@ from moldau.wire.messages.elect_leaders import (
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
-PREFERRED, UNCLEAN = 0, 1
-MESSAGES = {
-    ErrorCode.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
-    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "The preferred leader was not available.",
-    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "Eligible topic partition leaders are not available.",
-}
 
-
-def handle(broker: Broker, context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+async def handle(broker: Broker, context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     if not may_access(broker, context, Operation.ALTER, None, ""):
         return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.timeout_ms <= 0:
         return refused(request, ErrorCode.REQUEST_TIMED_OUT)
-    if request.election_type not in (PREFERRED, UNCLEAN):
+    if request.election_type not in ElectionKind.__members__.values():
         return refused(request, ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
-    if request.topic_partitions is None:
-        # Asked for all, Kafka names every topic and leaves out the partitions where no election is needed: here all.
-        return ElectLeadersResponse(
-            replica_election_results=[ReplicaElectionResult(topic=name) for name in broker.image.topics]
-        )
-    return each_partition(request, lambda topic, index: elect(broker, request.election_type, topic, index))
+    kind = ElectionKind(request.election_type)
+    wanted = None
+    if request.topic_partitions is not None:
+        wanted = [TopicPartition(each.topic, index) for each in request.topic_partitions for index in each.partitions]
+    elected = await broker.controller.decide(lambda image: elect_leaders(image, kind, wanted, broker.config))
+    if wanted is None:
+        # Asked for all, Kafka names every topic and leaves out the partitions where no election is needed.
+        return by_topic(elected, broker.image.topics)
+    results = iter(elected)
+    return each_partition(request, lambda topic, index: result(next(results)))
+
+
+def by_topic(elected: Iterable[Elected], topics: Iterable[str]) -> ElectLeadersResponse:
+    results: dict[str, list[PartitionResult]] = {name: [] for name in topics}
+    for each in elected:
+        results.setdefault(each.topic, []).append(result(each))
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(topic=name, partition_result=found) for name, found in results.items()
+        ]
+    )
+
+
+def result(each: Elected) -> PartitionResult:
+    return PartitionResult(partition_id=each.partition, error_code=each.code, error_message=each.message)
 
 
 def refused(request: ElectLeadersRequest, code: ErrorCode, message: str | None = None) -> ElectLeadersResponse:
@@ -65,25 +75,6 @@ def each_partition(request: ElectLeadersRequest, result: Callable[[str, int], Pa
             for wanted in request.topic_partitions or ()
         ]
     )
-
-
-def elect(broker: Broker, kind: int, topic: str, index: int) -> PartitionResult:
-    partition = broker.image.partition(topic, index)
-    if topic not in broker.image.topics:
-        code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}"
-    elif partition is None:
-        code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{index}"
-    else:
-        code = outcome(kind, has_leader=partition.leader >= 0)
-        message = MESSAGES[code]
-    return PartitionResult(partition_id=index, error_code=code, error_message=message)
-
-
-def outcome(kind: int, has_leader: bool) -> ErrorCode:
-    if has_leader:
-        return ErrorCode.ELECTION_NOT_NEEDED
-    preferred = kind == PREFERRED
-    return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE if preferred else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
 
 
 API = Api(ApiKey.ELECT_LEADERS, 0, 2, ElectLeadersRequest, handle)

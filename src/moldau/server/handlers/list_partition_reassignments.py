@@ -1,12 +1,10 @@
-"""ListPartitionReassignments, version 0: the changes of replicas that are under way.
-
-On one broker there is never any: a partition's replicas cannot be others than they are.
-"""
+"""ListPartitionReassignments, version 0: the changes of replicas that are under way."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moldau.metadata.controller.reassignment import list_reassignments
 from moldau.security.authorizer import Operation
 from moldau.security.context import RequestContext
 from moldau.server.config_access import may_access
@@ -16,6 +14,8 @@ from moldau.wire.apis import ApiKey
 from moldau.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
 
 if TYPE_CHECKING:
@@ -29,7 +29,27 @@ def handle(
         return ListPartitionReassignmentsResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message="Cluster authorization failed."
         )
-    return ListPartitionReassignmentsResponse(error_message=None)
+    wanted = None
+    if request.topics is not None:
+        wanted = [(topic.name, topic.partition_indexes) for topic in request.topics]
+    return ListPartitionReassignmentsResponse(
+        error_message=None,
+        topics=[
+            OngoingTopicReassignment(
+                name=name,
+                partitions=[
+                    OngoingPartitionReassignment(
+                        partition_index=each.partition,
+                        replicas=each.replicas,
+                        adding_replicas=each.adding,
+                        removing_replicas=each.removing,
+                    )
+                    for each in found
+                ],
+            )
+            for name, found in list_reassignments(broker.image, wanted)
+        ],
+    )
 
 
 API = Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, ListPartitionReassignmentsRequest, handle)
