@@ -12,6 +12,7 @@ from moldau.config.definition import ConfigError, ConfigType, Settings
 from moldau.config.dynamic_updates import apply_updates
 from moldau.config.tables import broker_settings, topic_settings
 from moldau.metadata import codec
+from moldau.metadata.controller.claims import ended_claims
 from moldau.metadata.controller.config_operations import (
     AlterOperation,
     SettingChange,
@@ -105,7 +106,8 @@ def incremental_alter_configs(
             answers.append(AlteredResource(resource.resource_type, resource.resource_name, error.code, error.message))
         else:
             answers.append(AlteredResource(resource.resource_type, resource.resource_name))
-    return Decision(() if validate_only else operations, answers)
+    ended = yield from ended_claims(image, operations, broker)
+    return Decision(() if validate_only else [*ended, *operations], answers)
 
 
 def alter_configs(
@@ -141,7 +143,8 @@ def alter_configs(
             answers.append(AlteredResource(resource.resource_type, name, error.code, error.message))
         else:
             answers.append(AlteredResource(resource.resource_type, name))
-    return Decision(() if validate_only else operations, answers)
+    ended = yield from ended_claims(image, operations, broker)
+    return Decision(() if validate_only else [*ended, *operations], answers)
 
 
 def _repeated(resources: Sequence[ResourceChanges] | Sequence[ResourceSettings]) -> set[tuple[int, str]]:
