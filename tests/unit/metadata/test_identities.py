@@ -11,7 +11,9 @@ from moldau.metadata.controller.brokers import form_cluster, unfence_broker
 from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER, SUPPORTED_FEATURES
 from moldau.metadata.controller.producer_ids import LAST_ID, ProducerIdBlock, next_block
 from moldau.metadata.controller.registration import register_broker
-from moldau.metadata.image import EMPTY_IMAGE
+from moldau.metadata.controller.topic_creation import NewTopic
+from moldau.metadata.controller.unregistration import unregister_broker
+from moldau.metadata.image import EMPTY_IMAGE, NO_LEADER
 from moldau.metadata.image_changes import apply
 from moldau.metadata.store import Change, Changes, Versioned
 from moldau.types.errors import ErrorCode, KafkaError
@@ -88,3 +90,28 @@ def test_one_id_has_one_living_broker(other_is_alive: bool, directories: tuple[U
     else:
         cluster.decide(lambda image: register_broker(image, 1, second, other_is_alive=other_is_alive))
         assert cluster.image.brokers[1].incarnation == UUID(int=99)
+
+
+def test_a_foreign_cluster_is_refused() -> None:
+    cluster = Cluster()
+    entry = codec.BrokerEntry(UUID(int=9), ())
+    with pytest.raises(KafkaError) as refused:
+        register_broker(cluster.image, 2, entry, cluster_id="another")
+    assert refused.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert register_broker(cluster.image, 2, entry, cluster_id="the-cluster").operations
+
+
+def test_a_broker_that_is_forgotten_has_no_claim_left() -> None:
+    cluster = Cluster({1: None, 2: None})
+    cluster.create(NewTopic("both", assignments=((0, (2, 1)),)), NewTopic("alone", assignments=((0, (2,)),)))
+    cluster.decide(lambda image: unregister_broker(image, 2, cluster.config))
+    assert 2 not in cluster.image.brokers
+    assert not cluster.image.broker_states.get(2)
+    both, alone = (cluster.image.topics[name].partitions[0] for name in ("both", "alone"))
+    assert (both.replicas, both.isr, both.leader) == ((2, 1), (1,), 1)
+    assert (alone.isr, alone.elr, alone.leader, alone.last_known_leader) == ((), (), NO_LEADER, NO_LEADER)
+    cluster.register(2)
+    assert cluster.image.topics["alone"].partitions[0].leader == NO_LEADER
+    with pytest.raises(KafkaError) as refused:
+        cluster.decide(lambda image: unregister_broker(image, 7, cluster.config))
+    assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED

@@ -5,6 +5,7 @@ from __future__ import annotations
 from moldau.config.broker import BrokerConfig
 from moldau.metadata.controller.elections import Draft, Election, settle
 from moldau.metadata.controller.levels import RulesOfTopics, Settled, changed
+from moldau.metadata.controller.partition_changes import value_after
 from moldau.metadata.controller.standing import Standing
 from moldau.metadata.image import NO_LEADER, ClusterImage
 from moldau.types.ids import TopicPartition
@@ -41,7 +42,7 @@ def balancing(image: ClusterImage, config: BrokerConfig, percentage: int = DEFAU
             old = image.topics[place.topic].partitions[place.partition]
             new = settle(old, Draft.of(old), standing, rules.of(place.topic), Election.PREFERRED)
             if new.leader == broker:
-                found.append(changed(place, old, new))
+                found.append(changed(place, old, new, value_after(old, new)))
             if len(found) == MAX_ELECTIONS:
                 return found
     return found

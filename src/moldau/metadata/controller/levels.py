@@ -10,14 +10,18 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from moldau.config.broker import BrokerConfig
+from moldau.metadata import paths
 from moldau.metadata.controller.elections import Draft, TopicRules, rules_of, settle
-from moldau.metadata.controller.partition_changes import put_partition
+from moldau.metadata.controller.partition_changes import value_after
 from moldau.metadata.controller.standing import Standing
 from moldau.metadata.image import INTERNAL_TOPICS, NO_LEADER, ClusterImage, PartitionImage
 from moldau.metadata.partition_index import PartitionIndex
 from moldau.metadata.store import Put
 from moldau.types.ids import TopicPartition
 from moldau.work.turns import Work, pauses
+
+NOTHING = b""
+"""The value of an entry that stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ def settling(
     without a leader come first, and internal topics before others."""
     paused = pauses()
     rules = RulesOfTopics(image, config)
+    # Thousands of partitions are alike: what becomes of them is worked out once.
+    known: dict[tuple[PartitionImage, TopicRules], tuple[PartitionImage, bytes]] = {}
     found: list[Settled] = []
     for _, _, place in (yield from _most_urgent_first(image, places, standings[0])):
         if next(paused):
@@ -63,16 +69,20 @@ def settling(
         if limit is not None and len(found) == limit:
             break
         old = image.topics[place.topic].partitions[place.partition]
-        new = _under_all(old, standings, rules.of(place.topic))
-        if new != old:
-            found.append(changed(place, old, new))
+        kind = (old, rules.of(place.topic))
+        outcome = known.get(kind)
+        if outcome is None:
+            new = _under_all(old, standings, rules.of(place.topic))
+            outcome = known[kind] = (new, value_after(old, new) if new != old else NOTHING)
+        if outcome[1] is not NOTHING:
+            found.append(changed(place, old, *outcome))
     return found
 
 
-def changed(place: TopicPartition, old: PartitionImage, new: PartitionImage) -> Settled:
+def changed(place: TopicPartition, old: PartitionImage, new: PartitionImage, value: bytes) -> Settled:
     return Settled(
         place,
-        put_partition(place.topic, place.partition, old, new),
+        Put(paths.partition(*place), value, old.version),
         elected=new.leader_epoch != old.leader_epoch,
         unclean=new.recovering and not old.recovering,
     )

@@ -12,8 +12,11 @@ from moldau.metadata.store import Put
 
 def put_partition(topic: str, index: int, old: PartitionImage, new: PartitionImage) -> Put:
     """The operation that makes `old` into `new`, whose epoch and version follow from the old ones."""
-    changed = replace(new, partition_epoch=old.partition_epoch + 1)
-    return Put(paths.partition(topic, index), encoded(changed), old.version)
+    return Put(paths.partition(topic, index), value_after(old, new), old.version)
+
+
+def value_after(old: PartitionImage, new: PartitionImage) -> bytes:
+    return encoded(replace(new, partition_epoch=old.partition_epoch + 1))
 
 
 def encoded(partition: PartitionImage) -> bytes:

@@ -28,6 +28,7 @@ class Return:
 
 
 IN_ORDER = Return()
+GONE = Return(unclean=True, lost_some=True, wiped=True)
 
 
 def how_it_returns(broker: BrokerImage, *, trust_boot_id: bool = True) -> Return:
@@ -46,7 +47,8 @@ def how_it_returns(broker: BrokerImage, *, trust_boot_id: bool = True) -> Return
 
 
 class Standing:
-    """The brokers of an image as a rule sees them: `joining` are taken in by this decision, `leaving` shut out."""
+    """The brokers of an image as a rule sees them: `joining` are taken in by this decision, `leaving` shut out,
+    `forgotten` for good."""
 
     def __init__(
         self,
@@ -54,14 +56,16 @@ class Standing:
         *,
         joining: Collection[int] = (),
         leaving: Collection[int] = (),
+        forgotten: Collection[int] = (),
         trust_boot_id: bool = True,
     ) -> None:
         self._folders: dict[int, frozenset[UUID] | None] = {}
         self._returns: dict[int, Return] = {}
         for number, broker in image.brokers.items():
-            if (broker.is_active or number in joining) and number not in leaving:
+            if (broker.is_active or number in joining) and number not in leaving and number not in forgotten:
                 self._folders[number] = _folders(broker)
-            found = how_it_returns(broker, trust_boot_id=trust_boot_id)
+            gone = number in forgotten
+            found = GONE if gone else how_it_returns(broker, trust_boot_id=trust_boot_id)
             if found != IN_ORDER:
                 self._returns[number] = found
 
