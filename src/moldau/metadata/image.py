@@ -215,6 +215,13 @@ class ClusterImage:
         """For those who make images: the index of this one, as it follows from that of the image before."""
         self._found.index = index
 
+    def is_offline(self, replica: int, partition: PartitionImage) -> bool:
+        """Whether the replica's broker takes no part, or the folder that it is in has failed."""
+        broker = self.brokers.get(replica)
+        if broker is None or broker.fenced:
+            return True
+        return bool(broker.offline_directories) and partition.directory_of(replica) in broker.offline_directories
+
     def partition(self, topic: str, index: int) -> PartitionImage | None:
         found = self.topics.get(topic)
         return found.partitions[index] if found is not None and 0 <= index < len(found.partitions) else None

@@ -5,14 +5,14 @@ of an API.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from moldau.config.broker import BrokerConfig
 from moldau.coordinators.groups.machine import GroupMachine
 from moldau.metadata.controller.features import SUPPORTED_FEATURES
-from moldau.metadata.image import ClusterImage, TopicImage
+from moldau.metadata.image import ClusterImage, PartitionImage, TopicImage
 from moldau.metadata.publisher import ImageHolder
 from moldau.metrics import Counter, Metrics
 from moldau.replication.fetch_sessions import FetchSessions
@@ -113,11 +113,10 @@ class Broker:
     def this_node(self, listener: str) -> Node:
         return next(node for node in self.nodes(listener) if node.node_id == self.node_id)
 
-    def offline_replicas(self, topic: str, index: int, replicas: Sequence[int]) -> list[int]:
+    def offline_replicas(self, topic: str, index: int, state: PartitionImage) -> list[int]:
         partition = self.partitions.find(topic, index)
         lost = self.node_id if partition is None or partition.log is None else None
-        brokers = self.image.brokers
-        return [replica for replica in replicas if replica == lost or replica not in brokers or brokers[replica].fenced]
+        return [replica for replica in state.replicas if replica == lost or self.image.is_offline(replica, state)]
 
     def announced_versions(self, version: int, to_broker: bool = False) -> ApiVersionsResponse:
         """What ApiVersions tells at this version. Clients up to version 3 cannot read a feature that starts at 0."""

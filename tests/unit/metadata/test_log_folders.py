@@ -43,6 +43,8 @@ def test_what_was_in_a_failed_folder_is_led_elsewhere(cluster: Cluster) -> None:
     assert (first.leader, first.isr) == (1, (1, 2))
     assert (second.leader, second.isr, second.leader_epoch) == (2, (2,), 1)
     assert (third.leader, third.isr, third.elr) == (NO_LEADER, (), (1,))
+    offline = [[each for each in state.replicas if cluster.image.is_offline(each, state)] for state in (first, second)]
+    assert offline == [[], [1]]
     before = cluster.image
     work(cluster)
     assert cluster.image is before

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING
 
-from moldau.metadata.image import TopicImage
+from moldau.metadata.image import NO_LEADER, TopicImage
 from moldau.security.authorizer import Operation, Resource, authorized_operations
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
@@ -102,9 +102,9 @@ def describe(
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=partition.replicas,
                 isr_nodes=partition.isr,
-                eligible_leader_replicas=[],
-                last_known_elr=[],
-                offline_replicas=broker.offline_replicas(topic.name, index, partition.replicas),
+                eligible_leader_replicas=partition.elr,
+                last_known_elr=[] if partition.last_known_leader == NO_LEADER else [partition.last_known_leader],
+                offline_replicas=broker.offline_replicas(topic.name, index, partition),
             )
         )
         if next(paused):

@@ -153,7 +153,7 @@ def describe_topic(broker: Broker, topic: TopicImage, version: int, operations: 
     partitions: list[Encoded] = []
     alike: dict[tuple[object, ...], tuple[bytes, bytes]] = {}
     for index, partition in enumerate(topic.partitions):
-        offline = tuple(broker.offline_replicas(topic.name, index, partition.replicas))
+        offline = tuple(broker.offline_replicas(topic.name, index, partition))
         kind = (partition.leader, partition.leader_epoch, partition.replicas, partition.isr, offline)
         around = alike.get(kind)
         if around is None:
