@@ -12,6 +12,7 @@ from moldau.config.definition import ConfigError, Value
 from moldau.config.listeners import Listener, exposures
 from moldau.config.synonyms import TOPIC_TO_BROKER, milliseconds, override
 from moldau.config.tables import broker_settings, topic_settings
+from moldau.config.zookeeper import ZooKeeperSettings
 
 __all__ = ["BrokerConfig", "BrokerConfigError"]
 
@@ -51,6 +52,7 @@ class BrokerConfig:
     inter_broker_listener_name: str
     log_dirs: tuple[str, ...]
     max_connections_per_ip_overrides: Mapping[str, int]
+    zookeeper: ZooKeeperSettings | None  # None: the metadata is this broker's own
 
     add_partitions_to_txn_retry_backoff_max_ms: int
     add_partitions_to_txn_retry_backoff_ms: int
@@ -157,6 +159,7 @@ class BrokerConfig:
             advertised_listeners=checked.endpoints.advertised,
             inter_broker_listener_name=checked.endpoints.inter_broker_name,
             log_dirs=checked.log_dirs,
+            zookeeper=checked.zookeeper,
             max_connections_per_ip_overrides=MappingProxyType(checked.max_connections_per_ip_overrides),
             **attributes,
         )

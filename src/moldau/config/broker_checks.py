@@ -10,6 +10,7 @@ from moldau.config.definition import ConfigError, Setting, text_of
 from moldau.config.listeners import Endpoints, resolve
 from moldau.config.synonyms import broker_synonyms, milliseconds
 from moldau.config.tables import broker_settings
+from moldau.config.zookeeper import ZooKeeperSettings, zookeeper_settings
 
 _Result = TypeVar("_Result")
 _MEBIBYTE = 1 << 20
@@ -36,6 +37,7 @@ def _line(problem: ConfigError) -> str:
 @dataclass(frozen=True, slots=True)
 class Checked:
     endpoints: Endpoints
+    zookeeper: ZooKeeperSettings | None
     log_dirs: tuple[str, ...]
     max_connections_per_ip_overrides: dict[str, int]
 
@@ -44,6 +46,7 @@ def check(values: Mapping[str, Any], written: Mapping[str, str], *, dynamic: boo
     """What the settings mean together; raises BrokerConfigError with everything in which they disagree."""
     problems: list[ConfigError] = []
     endpoints = _attempt(problems, lambda: resolve(values, written))
+    zookeeper = _attempt(problems, lambda: zookeeper_settings(values))
     overrides = _attempt(problems, lambda: _connection_overrides(values["max.connections.per.ip.overrides"]))
     # Kafka lets dynamic settings disagree about these; creating topics fails then, with the same words.
     for rule in _RULES if dynamic else (*_RULES, _check_compaction_lags):
@@ -53,7 +56,7 @@ def check(values: Mapping[str, Any], written: Mapping[str, str], *, dynamic: boo
             problems.append(problem)
     if problems or endpoints is None or overrides is None:
         raise BrokerConfigError(problems)
-    return Checked(endpoints, values["log.dirs"] or values["log.dir"], overrides)
+    return Checked(endpoints, zookeeper, values["log.dirs"] or values["log.dir"], overrides)
 
 
 def _attempt(problems: list[ConfigError], step: Callable[[], _Result]) -> _Result | None:
@@ -181,6 +184,7 @@ _RULES = (
 
 _SECURITY = re.compile(
     r"(ssl|sasl|delegation\.token)\..*|authorizer\.class\.name|principal\.builder\.class|security\.providers"
+    r"|zookeeper\.(ssl\..*|set\.acl|clientCnxnSocket)"
 )
 
 
