@@ -15,6 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.metadata.controller.claim import claim
+from moldau.metadata.controller.config_changes import ResourceChanges, incremental_alter_configs
+from moldau.metadata.controller.config_operations import AlterOperation, SettingChange
+from moldau.metadata.controller.config_resources import ResourceType
 from moldau.metadata.controller.decision import Decision
 from moldau.metadata.controller.duties import DutySettings, Evidence, duties
 from moldau.metadata.controller.elect import ElectionKind, elect_leaders
@@ -31,7 +34,6 @@ from tests.support.metadata import Cluster
 
 BROKERS = (1, 2, 3, 4)
 TOPICS = {"one": (1, False), "two": (2, False), "loose": (1, True)}
-PARTITION_OF = dict.fromkeys(TOPICS, 0)
 #: More than that to do for one image would mean that the duties never end.
 ROUNDS = 30
 
@@ -227,6 +229,17 @@ def elects(kind: ElectionKind) -> Step:
     return step
 
 
+def needs(topic: str, minimum: int) -> Step:
+    """Another number of replicas must be in sync from now on."""
+
+    def step(world: World) -> None:
+        change = SettingChange("min.insync.replicas", int(AlterOperation.SET), str(minimum))
+        changes = ResourceChanges(ResourceType.TOPIC, topic, [change])
+        world.decide(incremental_alter_configs(world.cluster.image, [changes], world.cluster.config))
+
+    return step
+
+
 def reports(broker: int) -> Step:
     """The broker says in which folder its replicas are; what was in another one is not there any more."""
 
@@ -262,6 +275,7 @@ steps = st.one_of(
     st.builds(reassigns, topics, st.none() | st.permutations(BROKERS).map(lambda order: tuple(order[:3]))),
     st.builds(leaves, brokers),
     st.builds(elects, st.sampled_from(ElectionKind)),
+    st.builds(needs, topics, st.integers(1, 3)),
     st.builds(reports, brokers),
     st.builds(folder_fails, brokers),
 )
