@@ -108,6 +108,10 @@ class ImageHolder:
         finally:
             del self._waiting[future]
 
+    async def next(self) -> ClusterImage:
+        """Waits for an image that is newer than the current one."""
+        return await self.reached(self._image.version + 1)
+
     def _on_changes(self, changes: Changes) -> None:
         if self._loading is not None:
             self._loading.append(changes)

@@ -19,6 +19,7 @@ from moldau.replication.fetch_sessions import FetchSessions
 from moldau.replication.partition import Partition
 from moldau.server.appends import AppendQueue
 from moldau.server.controller import Controller
+from moldau.server.controllership import Controllership
 from moldau.server.coordination.service import CoordinatorService
 from moldau.server.coordination.transactions import TransactionCoordinator
 from moldau.server.fetching import FetchRound
@@ -54,6 +55,7 @@ class Broker:
         services: Services,
         images: ImageHolder,
         controller: Controller,
+        controllership: Controllership,
         logs: LogManager,
         partitions: PartitionTable,
         appends: AppendQueue,
@@ -68,6 +70,7 @@ class Broker:
         self.node_id = config.node_id
         self.images = images
         self.controller = controller
+        self.controllership = controllership
         self.logs = logs
         self.partitions = partitions
         self.appends = appends
@@ -81,7 +84,7 @@ class Broker:
         self.authorizer = services.authorizer
         self.quotas = services.quotas
         self.apis = apis
-        #: Set where there may be other brokers: what only the controller decides goes through it.
+        #: What only the controller decides goes through it.
         self.forwarding: Forwarding | None = None
         #: Topics as Metadata writes them, by name and version; valid for this very TopicImage.
         self.metadata_cache: dict[tuple[str, int], tuple[TopicImage, Encoded]] = {}

@@ -28,7 +28,7 @@ from moldau.metrics import Metrics
 from moldau.server.controller import Controller
 from moldau.server.nudge import Nudge
 from moldau.server.services import Services
-from moldau.types.errors import KafkaError
+from moldau.types.errors import ErrorCode, KafkaError
 
 log = logging.getLogger("moldau.server.controllership")
 
@@ -112,6 +112,8 @@ class Controllership:
 
     async def report(self, report: Report) -> ReportAnswer:
         """To the active controller. Raises STALE_BROKER_EPOCH, NOT_CONTROLLER."""
+        if not self._controller.is_active:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
         image = self._images.image
         check_broker_epoch(image, report.broker_id, report.broker_epoch)
         self._reports[report.broker_id] = report

@@ -35,11 +35,14 @@ from moldau.server.coordination.transactions import TransactionCoordinator
 from moldau.server.dispatch import Dispatcher
 from moldau.server.duties import begin_duties, begin_transaction_duties
 from moldau.server.dynamic_config import DynamicConfig, reconfigured_topics
+from moldau.server.forwarding import Forwarding
 from moldau.server.gauges import register_gauges
 from moldau.server.handlers.catalogue import APIS
 from moldau.server.listeners import Host
 from moldau.server.membership import Lineage, Membership
 from moldau.server.partition_table import PartitionTable
+from moldau.server.peers.network import NetworkPeers
+from moldau.server.peers.opening import Opener, Self
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.recovery_progress import RecoveryProgress
 from moldau.server.services import Services
@@ -80,6 +83,7 @@ class BrokerCore:
     async def open(self) -> None:
         """Reads metadata and logs: after a crash this is what takes long."""
         await self._open_metadata()
+        self._prepare_membership()
         await self._open_logs()
 
     async def join(self, advertised: Advertised) -> None:
@@ -146,16 +150,24 @@ class BrokerCore:
     def topic_config(self, topic: TopicImage) -> TopicConfig:
         return TopicConfig.resolve(topic.configs, self.config)
 
-    async def _become_a_member(self, advertised: Advertised) -> None:
-        config, services = self.config, self.services
+    def _prepare_membership(self) -> None:
+        config, services, images = self.config, self.services, self.images
+        opener = Opener(self._ourselves, services.random_bytes, dial=services.dial)
+        self.peers = NetworkPeers(lambda: images.image, config.inter_broker_listener_name, opener)
+        images.subscribe(self.peers.apply)
         self.controllership = Controllership(
-            config.node_id, services, self.images, self.controller, lambda: self.config, self.metrics
+            config.node_id, services, images, self.controller, lambda: self.config, self.metrics
         )
         self.membership = Membership(
-            config.node_id, services, self.images, self.controller, self.controllership, self._failed_folders
+            config.node_id, services, images, self.controller, self.controllership, self.peers, self._failed_folders
         )
+
+    def _ourselves(self) -> Self:
+        return Self(self.config.node_id, self.images.image.cluster_id or "", self.membership.incarnation)
+
+    async def _become_a_member(self, advertised: Advertised) -> None:
         listeners = tuple(Listener(name, host, port, "PLAINTEXT") for name, (host, port) in advertised.items())
-        await self.membership.register(listeners, config.broker_rack, self._lineage())
+        await self.membership.register(listeners, self.config.broker_rack, self._lineage())
         self.controllership.begin()
         self.membership.begin()
         await self.membership.admitted()
@@ -184,6 +196,7 @@ class BrokerCore:
             self.services,
             self.images,
             self.controller,
+            self.controllership,
             self.logs,
             self.partitions,
             self.appends,
@@ -193,6 +206,9 @@ class BrokerCore:
             self.transactions,
             self.producer_ids,
             APIS,
+        )
+        self.broker.forwarding = Forwarding(
+            self.broker, self.controller, self.peers, self.images.next, self.services.clocks.monotonic
         )
         self.dispatcher = Dispatcher(self.broker, APIS)
         self.host = Host(config, self.dispatcher.dispatch, self.services.run_blocking, self.metrics, gate)
@@ -280,6 +296,7 @@ class BrokerCore:
         broker_epoch = self.membership.epoch
         await self.membership.stop()
         await self.controllership.stop()
+        self.peers.close()
         self.images.stop()
         await self.logs.close(clean=True, broker_epoch=broker_epoch)
         await self.services.store.close()

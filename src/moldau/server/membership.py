@@ -56,10 +56,11 @@ class Membership:
         images: ImageHolder,
         controller: Controller,
         controllership: Controllership,
+        peers: Peers,
         failed_folders: Callable[[], tuple[UUID, ...]],
     ) -> None:
         self._broker_id = broker_id
-        self._store, self._peers, self._new_uuid = services.store, services.peers, services.new_uuid
+        self._store, self._peers = services.store, peers
         self._images, self._controller, self._controllership = images, controller, controllership
         self._failed_folders = failed_folders
         self._nudge = Nudge()
@@ -67,7 +68,7 @@ class Membership:
         self._wants_to_stop = False
         self._may_stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._incarnation: UUID | None = None
+        self.incarnation = services.new_uuid()
 
     # --- joining ---
 
@@ -75,10 +76,9 @@ class Membership:
         """Announces that we live, then registers: a registration that nobody lives for would be fenced at once."""
         value = announcement(listeners, rack, lineage.directories)
         await self._store.announce(self._broker_id, value)
-        self._incarnation = self._new_uuid()
         clean_epoch = lineage.clean_epoch
         entry = BrokerEntry(
-            self._incarnation,
+            self.incarnation,
             tuple(listeners),
             rack,
             lineage.boot_id,
@@ -111,7 +111,7 @@ class Membership:
 
     def _own(self, image: ClusterImage) -> BrokerImage | None:
         own = image.brokers.get(self._broker_id)
-        return own if own is not None and own.incarnation == self._incarnation else None
+        return own if own is not None and own.incarnation == self.incarnation else None
 
     # --- leaving ---
 

@@ -24,7 +24,7 @@ from moldau.metadata.store import StoreError
 from moldau.server.core import BrokerCore
 from moldau.server.listeners import Listeners, as_addresses
 from moldau.server.loop_lag import LoopLag
-from moldau.server.peers.peer import Nobody
+from moldau.server.peers.opening import dial_tcp
 from moldau.server.process import (
     configure_logging,
     keep_large_blocks,
@@ -93,7 +93,15 @@ class BrokerNode:
         refuse_foreign_folders(files, config.log_dirs)
         self.store = await self._open_store(files)
         services = Services(
-            self.store, Nobody(), files, self.run_blocking, REAL_CLOCKS, random.Random(), uuid.uuid4, boot_id()
+            self.store,
+            dial_tcp,
+            files,
+            self.run_blocking,
+            REAL_CLOCKS,
+            random.Random(),
+            os.urandom,
+            uuid.uuid4,
+            boot_id(),
         )
         self.core = BrokerCore(config, services, self.fail)
         await self.core.open()

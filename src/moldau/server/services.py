@@ -13,7 +13,7 @@ from moldau.metadata.store import ClusterStore
 from moldau.security.authorizer import AllowAll, Authorizer
 from moldau.security.quotas import QuotaManager, Unlimited
 from moldau.server.appends import RunBlocking
-from moldau.server.peers.peer import Peers
+from moldau.server.peers.opening import Dial
 from moldau.storage.files import FileSystem
 
 
@@ -28,11 +28,13 @@ class Clocks:
 @dataclass(frozen=True, slots=True)
 class Services:
     store: ClusterStore
-    peers: Peers
+    dial: Dial
     files: FileSystem
     run_blocking: RunBlocking
     clocks: Clocks
     rng: Random
+    random_bytes: Callable[[int], bytes]
+    """For what must not be guessed."""
     new_uuid: Callable[[], UUID]
     boot_id: str = ""
     """Changes when the machine restarts; a process that was killed under the same one has lost no written page."""

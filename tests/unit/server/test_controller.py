@@ -66,7 +66,7 @@ async def opened() -> tuple[SlowStore, Controller]:
     images = ImageHolder(cast(Any, store))
     await images.start()
     nothing = cast(Any, None)
-    services = Services(cast(Any, store), nothing, nothing, nothing, nothing, Random(1), uuid4)
+    services = Services(cast(Any, store), nothing, nothing, nothing, nothing, Random(1), nothing, uuid4)
     return store, Controller(1, services, images, nothing)
 
 

@@ -9,6 +9,7 @@ from moldau.server.handlers import (
     alter_partition_reassignments,
     alter_replica_log_dirs,
     api_versions,
+    broker_heartbeat,
     consumer_group_describe,
     consumer_group_heartbeat,
     create_acls,
@@ -67,7 +68,7 @@ HANDLERS = (
     list_transactions, update_features,
     offset_commit, join_group, heartbeat, leave_group, sync_group, describe_groups, list_groups, delete_groups,
     offset_delete, consumer_group_heartbeat, consumer_group_describe,
-    introduce_broker, envelope,
+    introduce_broker, envelope, broker_heartbeat,
 )  # fmt: skip
 
 APIS: dict[int, Api] = {handler.API.key: handler.API for handler in HANDLERS}

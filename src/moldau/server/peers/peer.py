@@ -77,26 +77,3 @@ class Peers(Protocol):
     def get(self, broker_id: int) -> Peer:
         """Never fails: calls to a broker that the image does not know raise PeerLostError."""
         ...
-
-
-class Nobody:
-    """The peers of a broker that is alone."""
-
-    def get(self, broker_id: int) -> Peer:
-        return _Unreachable(broker_id)
-
-
-@dataclass(frozen=True, slots=True)
-class _Unreachable:
-    broker_id: int
-
-    async def call(
-        self,
-        request: Message,
-        answer_class: type[R],
-        lane: Lane = Lane.CONTROL,
-        *,
-        timeout_seconds: float | None = None,
-        max_version: int | None = None,
-    ) -> R:
-        raise PeerLostError(f"broker {self.broker_id} is not known here: this broker is alone")
