@@ -96,10 +96,12 @@ class EndPoint:
         config = BrokerConfig.load({"node.id": str(broker_id)})
         clocks = Clocks(self._loop.time, lambda: 0, self._loop.time)
         absent = cast(Any, None)
-        services = Services(absent, absent, absent, clocks, absent, absent, authorizer or AllowAll(), Unlimited())
+        services = Services(
+            absent, absent, absent, absent, clocks, absent, absent, absent, "", authorizer or AllowAll(), Unlimited()
+        )
         appends = cast(Any, _NoAppends())
         self.broker = Broker(
-            config, services, cast(Any, self), cast(Any, controller), absent, absent, appends, metrics, absent,
+            config, services, cast(Any, self), cast(Any, controller), absent, absent, absent, appends, metrics, absent,
             absent, absent, absent, apis,
         )  # fmt: skip
         self.broker.forwarding = Forwarding(self.broker, self, self.peers, world.next_image, self._loop.time)

@@ -121,15 +121,16 @@ class BrokerConfig:
     transactional_id_expiration_ms: int
 
     @classmethod
-    def load(cls, properties: Mapping[str, str], *, single_node: bool = True) -> Self:
+    def load(cls, properties: Mapping[str, str]) -> Self:
         """The configuration that these properties mean; raises BrokerConfigError with every problem found.
 
-        `single_node`: there is one broker and the metadata store is its own, so internal topics default to one replica.
+        Without `zookeeper.connect` there is one broker, whose metadata store is its own: internal topics default to one
+        replica.
         """
         static = dict(properties)
         if "node.id" not in static and "broker.id" in static:
             static["node.id"] = static["broker.id"]
-        static = _REQUIRED | (_SINGLE_NODE if single_node else {}) | static
+        static = _REQUIRED | ({} if static.get("zookeeper.connect") else _SINGLE_NODE) | static
         static.setdefault("broker.id", static["node.id"])
         origins = Origins(MappingProxyType(static), _NOTHING, _NOTHING)
         built = cls._build(origins, broker_checks.warnings(properties))

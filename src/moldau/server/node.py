@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.config.broker import BrokerConfig
 from moldau.metadata.codec import BadEntryError
 from moldau.metadata.local import LocalStore
-from moldau.metadata.store import StoreError
+from moldau.metadata.store import ClusterStore, StoreError
 from moldau.server.core import BrokerCore
 from moldau.server.listeners import Listeners, as_addresses
 from moldau.server.loop_lag import LoopLag
@@ -116,9 +116,15 @@ class BrokerNode:
         folders = ", ".join(config.log_dirs)
         return f"moldau broker {config.node_id} ready at {addresses} in {seconds:.2f} s, data in {folders}"
 
-    async def _open_store(self, files: OsFiles) -> LocalStore:
-        folder = os.path.join(self._config.log_dirs[0], METADATA_FOLDER)
-        store = await LocalStore.open(folder, SerialExecutor("metadata"), files=files)
+    async def _open_store(self, files: OsFiles) -> ClusterStore:
+        zookeeper = self._config.zookeeper
+        if zookeeper is not None:
+            from moldau.metadata.zookeeper.opening import open_zookeeper_store
+
+            store: ClusterStore = await open_zookeeper_store(zookeeper)
+        else:
+            folder = os.path.join(self._config.log_dirs[0], METADATA_FOLDER)
+            store = await LocalStore.open(folder, SerialExecutor("metadata"), files=files)
         store.on_session_lost(lambda reason: self.fail(f"the metadata store is lost: {reason}"))
         return store
 

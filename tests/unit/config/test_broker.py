@@ -22,7 +22,7 @@ def test_no_properties_are_enough() -> None:
 
 
 def test_a_single_node_has_one_replica_of_internal_topics_and_a_cluster_three() -> None:
-    alone, cluster = BrokerConfig.load({}), BrokerConfig.load({}, single_node=False)
+    alone, cluster = BrokerConfig.load({}), BrokerConfig.load({"zookeeper.connect": "zk:2181"})
     assert (alone.offsets_topic_replication_factor, cluster.offsets_topic_replication_factor) == (1, 3)
     assert (alone.transaction_state_log_replication_factor, cluster.transaction_state_log_replication_factor) == (1, 3)
     assert (alone.transaction_state_log_min_isr, cluster.transaction_state_log_min_isr) == (1, 2)
