@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from moldau.metadata import codec, paths
-from moldau.metadata.controller.brokers import form_cluster, unfence_broker
+from moldau.metadata.controller.brokers import form_cluster
 from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER, SUPPORTED_FEATURES
 from moldau.metadata.controller.producer_ids import LAST_ID, ProducerIdBlock, next_block
 from moldau.metadata.controller.registration import register_broker
@@ -67,7 +67,7 @@ def test_what_the_controller_said_of_an_earlier_registration_does_not_count() ->
     cluster.register(1, fenced=True)
     returned = cluster.image.brokers[1]
     assert (returned.is_active, returned.fenced, returned.state) == (False, True, state)
-    cluster.decide(lambda image: unfence_broker(image, 1))
+    cluster.unfence(1)
     assert cluster.image.brokers[1].is_active
 
 

@@ -8,7 +8,6 @@ from moldau.metadata.controller.partitions import (
     GrownTopic,
     MorePartitions,
     create_partitions,
-    raise_leader_epochs,
 )
 from moldau.metadata.controller.topic_creation import NewTopic
 from moldau.types.errors import ErrorCode
@@ -112,17 +111,3 @@ def test_validate_only_changes_nothing(cluster: Cluster) -> None:
     before = cluster.image
     assert grow(cluster, MorePartitions("t", 3), validate_only=True) == [GrownTopic("t")]
     assert cluster.image is before
-
-
-def test_every_start_raises_the_epochs_of_what_a_broker_leads(cluster: Cluster) -> None:
-    before = cluster.image
-    led = sum(partition.leader == 1 for topic in before.topics.values() for partition in topic.partitions)
-    assert led
-    assert cluster.decide(lambda image: raise_leader_epochs(image, 1)) == led
-    for name, topic in cluster.image.topics.items():
-        for index, partition in enumerate(topic.partitions):
-            old = before.topics[name].partitions[index]
-            raised = int(old.leader == 1)
-            assert (partition.leader_epoch, partition.partition_epoch) == (raised, raised)
-            assert (partition.replicas, partition.isr, partition.leader) == (old.replicas, old.isr, old.leader)
-    assert cluster.decide(lambda image: raise_leader_epochs(image, 99)) == 0

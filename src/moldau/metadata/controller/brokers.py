@@ -29,12 +29,6 @@ def form_cluster(
     return Decision(operations, image.cluster_id or new_cluster_id)
 
 
-def unfence_broker(image: ClusterImage, broker_id: int) -> Decision[None]:
-    """Takes in a broker that is alone, without looking at partitions; `fencing.unfence` is the rule for clusters."""
-    broker = image.brokers[broker_id]
-    return Decision([put_state(broker, fenced=False)] if broker.fenced else [], None)
-
-
 def put_state(
     broker: BrokerImage,
     *,

@@ -1,16 +1,15 @@
-"""Adding partitions to topics, and the leader epochs of partitions."""
+"""Adding partitions to topics."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from moldau.metadata import codec, paths
 from moldau.metadata.controller import assignments
 from moldau.metadata.controller.decision import MAX_RECORDS_PER_REQUEST, Decision, Permission, Rng, everyone
-from moldau.metadata.controller.partition_changes import put_partition
-from moldau.metadata.image import ClusterImage, PartitionImage
+from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import Operation, Put
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.work.turns import Work, pauses
@@ -106,18 +105,3 @@ def _grow(image: ClusterImage, request: MorePartitions, room: int, rng: Rng) -> 
     # Last: the new partitions are there when the topic counts them.
     value = codec.encode_topic(topic.id, request.count, topic.unknown)
     return [*puts, Put(paths.topic(topic.name), value, topic.version)]
-
-
-def raise_leader_epochs(image: ClusterImage, broker_id: int) -> Decision[int]:
-    """At a broker's start: a new epoch for all it leads, so that no two histories share one. Answers how many."""
-    operations = [
-        _with_next_epoch(topic.name, index, partition)
-        for topic in image.topics.values()
-        for index, partition in enumerate(topic.partitions)
-        if partition.leader == broker_id
-    ]
-    return Decision(operations, len(operations))
-
-
-def _with_next_epoch(topic: str, index: int, partition: PartitionImage) -> Put:
-    return put_partition(topic, index, partition, replace(partition, leader_epoch=partition.leader_epoch + 1))
