@@ -216,7 +216,8 @@ class TransactionShard(MarkerSender):
 
     def abort_overdue(self) -> None:
         for transactional_id in self.machine.overdue():
-            self.request(lambda machine, name=transactional_id: machine.abort_overdue(name))  # type: ignore[misc]
+            spare = self.new_producer_id()
+            self.request(lambda machine, name=transactional_id, spare=spare: machine.abort_overdue(name, spare))  # type: ignore[misc]
 
 
 def begin_at_epoch(shard: TransactionShard, epoch: int, transactional_id: str = "id") -> ProducerIdentity:

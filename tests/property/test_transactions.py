@@ -13,12 +13,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from moldau.coordinators.machine import Write
 from moldau.coordinators.transactions.machine import ProducerIdentity
+from moldau.coordinators.transactions.state import LAST_USABLE_EPOCH
 from moldau.storage.errors import DuplicateBatchError
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
-from tests.fakes.transaction_shard import TransactionShard
+from tests.fakes.transaction_shard import TransactionShard, begin_at_epoch
 
 IDS = ("a", "a", "b")
+#: Some begin where the epochs of a producer id end.
+FIRST_EPOCHS = st.sampled_from((0, 0, LAST_USABLE_EPOCH - 3, LAST_USABLE_EPOCH - 1, LAST_USABLE_EPOCH))
 MOST_CLIENTS = 4
 CHOICES = st.integers(0, MOST_CLIENTS - 1)
 #: What happens at once behind a request: mostly what does on a good day.
@@ -74,9 +77,11 @@ class Client:
 
 
 class Transactions(RuleBasedStateMachine):
-    @initialize(level=st.sampled_from((1, 2)))
-    def begin(self, level: int) -> None:
+    @initialize(level=st.sampled_from((1, 2)), epoch=FIRST_EPOCHS)
+    def begin(self, level: int, epoch: int) -> None:
         self.shard = TransactionShard(transaction_version=level)
+        for name in sorted(set(IDS)) if epoch else ():
+            begin_at_epoch(self.shard, epoch, name)
         self.clients = [Client("a", 0), Client("a", 2)]
         self.works: list[Work] = []
         self.delayed: list[tuple[str, ProducerIdentity, Work, TopicPartition, str, int]] = []
@@ -306,6 +311,9 @@ class Transactions(RuleBasedStateMachine):
         for partition in self.shard.partitions.values():
             assert partition.producers.first_undecided_offset() is None, "a transaction stays open"
         assert all(one.status.is_at_rest for one in self.shard.machine.transactions.values())
+        assert all(
+            client.identity is None or client.identity.producer_epoch <= LAST_USABLE_EPOCH for client in self.clients
+        )
         assert not self.shard.refused_markers
         visible = self._visible()
         for work in self.works:

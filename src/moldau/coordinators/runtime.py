@@ -160,6 +160,9 @@ class CoordinatorRuntime(Generic[M]):
         if shard is not None and shard.is_loaded:
             shard.machine.replay_end_of_transaction(producer, committed)
 
+    def shard(self, partition: int) -> Shard[M] | None:
+        return self._shards.get(partition)
+
     def shards(self) -> list[Shard[M]]:
         return [shard for shard in self._shards.values() if shard.is_loaded]
 

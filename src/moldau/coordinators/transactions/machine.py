@@ -21,7 +21,7 @@ from moldau.coordinators.transactions.state import (
     TransactionStatus,
 )
 from moldau.types.errors import ErrorCode, KafkaError
-from moldau.types.ids import TopicPartition
+from moldau.types.ids import NO_PRODUCER_ID, TopicPartition
 
 Status = TransactionStatus
 
@@ -130,7 +130,7 @@ class TransactionMachine:
         transaction = self.get(transactional_id)
         if transaction.producer_id != producer.producer_id:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if transaction.producer_epoch != producer.producer_epoch:
+        if transaction.producer_epoch != producer.producer_epoch or is_nobody(producer):
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
         return transaction
 
@@ -151,12 +151,12 @@ class TransactionMachine:
         now_ms = self._wall_ms()
         known = self.transactions.get(transactional_id)
         if known is None:
-            return self._begin(Transaction.new(transactional_id, spare_producer_id, timeout_ms, now_ms))
+            return self._begin(Transaction.new(transactional_id, given(spare_producer_id), timeout_ms, now_ms))
         refuse_until_complete(known)
         if expected is not None and not may_be_owner(known, expected):
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
         if known.status is Status.ONGOING:
-            write = self._abort_without_owner(known, now_ms)
+            write = self._abort_without_owner(known, now_ms, spare_producer_id)
             return Write(KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS), write.records, then=write.then)
         producer_id, epoch = self._next_identity(known, expected, spare_producer_id)
         return self._begin(known.reopened(producer_id, epoch, timeout_ms, now_ms))
@@ -179,7 +179,7 @@ class TransactionMachine:
         else:
             self._replaced_epochs[transactional_id] = known.producer_epoch
         if known.has_spent_epochs:
-            return ProducerIdentity(spare_producer_id, 0)
+            return ProducerIdentity(given(spare_producer_id), 0)
         return ProducerIdentity(known.producer_id, known.producer_epoch + 1)
 
     # --- going on ---
@@ -230,25 +230,31 @@ class TransactionMachine:
             return self._decide(transaction, commit, version, spare_producer_id)
         if not is_repeated or status.commits != commit:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE)
-        return Write(ProducerIdentity(transaction.producer_id, transaction.producer_epoch))
+        told = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
+        if is_nobody(told):
+            raise KafkaError(ErrorCode.PRODUCER_FENCED)
+        return Write(told)
 
     def _decide(
         self, transaction: Transaction, commit: bool, version: int, spare_producer_id: int
     ) -> Write[ProducerIdentity]:
-        decided = transaction.prepared(commit, self._wall_ms(), version, spare_producer_id)
+        decided = transaction.prepared(
+            commit, self._wall_ms(), version, next_id(transaction, version, spare_producer_id)
+        )
         write = self._prepare(transaction, decided)
         told = ProducerIdentity(decided.producer_id, decided.producer_epoch)
-        if version >= EPOCH_PER_TRANSACTION and transaction.has_spent_epochs:
+        if decided.next_producer_id != NO_PRODUCER_ID:
             told = ProducerIdentity(decided.next_producer_id, 0)
         return Write(told, write.records, then=write.then)
 
-    def _abort_without_owner(self, transaction: Transaction, now_ms: int) -> Write[None]:
-        """Aborts an open transaction under an epoch that its producer does not have."""
+    def _abort_without_owner(self, transaction: Transaction, now_ms: int, spare_producer_id: int) -> Write[None]:
+        """Aborts an open transaction under an epoch, or with an id to follow, that its producer does not have."""
         version = self._settings().transaction_version
         if version < EPOCH_PER_TRANSACTION:
             self._replaced_epochs.pop(transaction.transactional_id, None)
             return self._prepare(transaction, transaction.shut_out().prepared(False, now_ms, 0))
-        return self._prepare(transaction, transaction.prepared(False, now_ms, version))
+        following = next_id(transaction, version, spare_producer_id)
+        return self._prepare(transaction, transaction.prepared(False, now_ms, version, following))
 
     def _prepare(self, before: Transaction, decided: Transaction) -> Write[None]:
         if decided.version >= EPOCH_PER_TRANSACTION:
@@ -282,13 +288,13 @@ class TransactionMachine:
         now_ms = self._wall_ms()
         return [one.transactional_id for one in self.transactions.values() if one.is_overdue(now_ms)]
 
-    def abort_overdue(self, transactional_id: str) -> Write[bool]:
+    def abort_overdue(self, transactional_id: str, spare_producer_id: int) -> Write[bool]:
         """Aborts a transaction whose time is up."""
         transaction = self.transactions.get(transactional_id)
         now_ms = self._wall_ms()
         if transaction is None or not transaction.is_overdue(now_ms):
             return Write(False)
-        write = self._abort_without_owner(transaction, now_ms)
+        write = self._abort_without_owner(transaction, now_ms, spare_producer_id)
         return Write(True, write.records, then=write.then)
 
     def expire_ids(self, at_most: int = EXPIRED_AT_ONCE) -> Write[int]:
@@ -300,6 +306,25 @@ class TransactionMachine:
             if one.status.is_at_rest and one.last_update_ms <= oldest
         ][:at_most]
         return Write(len(expired), [tombstone(transactional_id) for transactional_id in expired])
+
+
+def is_nobody(producer: ProducerIdentity) -> bool:
+    """Behind the last usable epoch there is one more, for markers and for fencing; no producer is given it."""
+    return producer.producer_epoch > LAST_USABLE_EPOCH
+
+
+def given(spare_producer_id: int) -> int:
+    if spare_producer_id == NO_PRODUCER_ID:
+        # Nobody had seen that one is needed when the request came: the next try brings it.
+        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    return spare_producer_id
+
+
+def next_id(transaction: Transaction, version: int, spare_producer_id: int) -> int:
+    """The id for what follows the end of a transaction, where the present one has no epoch left for it."""
+    if version < EPOCH_PER_TRANSACTION or not transaction.has_spent_epochs:
+        return NO_PRODUCER_ID
+    return given(spare_producer_id)
 
 
 def may_be_owner(known: Transaction, expected: ProducerIdentity) -> bool:
@@ -325,7 +350,7 @@ def ended_with_a_new_id(transaction: Transaction, producer: ProducerIdentity) ->
 def check_epoch_of_end(transaction: Transaction, producer: ProducerIdentity, is_repeated: bool) -> None:
     if transaction.producer_id != producer.producer_id and not ended_with_a_new_id(transaction, producer):
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    is_current = producer.producer_epoch == transaction.producer_epoch
+    is_current = producer.producer_epoch == transaction.producer_epoch and not is_nobody(producer)
     if not is_current and not (is_repeated and transaction.status.is_complete):
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
 

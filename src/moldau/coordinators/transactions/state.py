@@ -62,6 +62,10 @@ class Transaction:
     def has_spent_epochs(self) -> bool:
         return self.producer_epoch >= LAST_USABLE_EPOCH
 
+    @property
+    def _next_epoch(self) -> int:
+        return min(self.producer_epoch + 1, LAST_USABLE_EPOCH + 1)
+
     def _changed(self, **changes: Any) -> Transaction:
         return replace(self, **{"previous_producer_id": self.producer_id, **changes})
 
@@ -100,16 +104,15 @@ class Transaction:
 
     # --- ending ---
 
-    def prepared(self, commit: bool, now_ms: int, version: int, spare_producer_id: int = NO_PRODUCER_ID) -> Transaction:
+    def prepared(self, commit: bool, now_ms: int, version: int, next_producer_id: int = NO_PRODUCER_ID) -> Transaction:
         """Decided. With version 2 the markers already carry the next epoch, so that nothing late can follow them.
 
-        `spare_producer_id` takes over if that was the last epoch.
+        `next_producer_id` takes over if that was the last epoch.
         """
-        raises_epoch = version >= EPOCH_PER_TRANSACTION
         return self._changed(
             status=TransactionStatus.PREPARE_COMMIT if commit else TransactionStatus.PREPARE_ABORT,
-            producer_epoch=self.producer_epoch + 1 if raises_epoch else self.producer_epoch,
-            next_producer_id=spare_producer_id if raises_epoch and self.has_spent_epochs else NO_PRODUCER_ID,
+            producer_epoch=self._next_epoch if version >= EPOCH_PER_TRANSACTION else self.producer_epoch,
+            next_producer_id=next_producer_id,
             last_update_ms=now_ms,
             # An abort of nothing begins and ends at the same time.
             start_ms=self.start_ms if self.status is TransactionStatus.ONGOING else now_ms,
@@ -118,7 +121,7 @@ class Transaction:
 
     def shut_out(self) -> Transaction:
         """The producer of an open transaction loses it: the next epoch belongs to nobody."""
-        return self._changed(producer_epoch=self.producer_epoch + 1)
+        return self._changed(producer_epoch=self._next_epoch)
 
     def completed(self, now_ms: int) -> Transaction:
         """All markers are written."""

@@ -77,6 +77,11 @@ class CoordinatorService(Generic[M]):
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return partition_for(key, self._count)
 
+    def machine_of(self, key: str) -> M | None:
+        """The state of this group or transactional id's shard, if it is loaded here."""
+        shard = self.runtime.shard(self.shard_of(key)) if self._count else None
+        return None if shard is None or not shard.is_loaded else shard.machine
+
     def write(self, key: str, operation: Callable[[M, float], Write[T]]) -> Deferred[T]:
         """Runs an operation on the shard of this group or transactional id; raises KafkaError."""
         return self.runtime.write(self.shard_of(key), operation)

@@ -123,11 +123,13 @@ class TransactionCoordinator:
         return [one for shard in self.service.runtime.shards() for one in shard.machine.transactions.values()]
 
     async def _spare_producer_id(self, transactional_id: str) -> int:
-        """An id in case that one is needed: for a new transactional id, or one whose epochs are spent."""
-        for shard in self.service.runtime.shards():
-            known = shard.machine.transactions.get(transactional_id)
-            if known is not None and not known.has_spent_epochs:
-                return NO_PRODUCER_ID
+        """An id in case that one is needed: for a new transactional id, or one whose epochs are spent. Where none is
+        needed the caller is not suspended, so that nothing changes before its request is served.
+        """
+        machine = self.service.machine_of(transactional_id)
+        known = None if machine is None else machine.transactions.get(transactional_id)
+        if known is not None and not known.has_spent_epochs:
+            return NO_PRODUCER_ID
         return await self._producer_ids.next()
 
     async def _write(self, transactional_id: str, operation: Callable[[TransactionMachine], Write[T]]) -> T:
@@ -181,7 +183,8 @@ class TransactionCoordinator:
 
     async def _abort_quietly(self, transactional_id: str) -> None:
         try:
-            if await self._write(transactional_id, lambda machine: machine.abort_overdue(transactional_id)):
+            spare = await self._spare_producer_id(transactional_id)
+            if await self._write(transactional_id, lambda machine: machine.abort_overdue(transactional_id, spare)):
                 log.info("transaction of %s timed out and is aborted", transactional_id)
         except KafkaError as error:
             log.info("abort of %s: %s", transactional_id, error)

@@ -173,29 +173,6 @@ def test_spent_epochs_give_a_new_id_to_nobody_else(shard: TransactionShard) -> N
         shard.init(expected=producer)
 
 
-def test_last_epoch_ends_with_a_new_id(shard: TransactionShard) -> None:
-    producer = begin_at_epoch(shard, LAST_USABLE_EPOCH)
-    shard.add(producer, 0)
-    following = shard.end(producer, True)
-    assert following.producer_id != producer.producer_id and following.producer_epoch == 0
-    assert shard.markers[0][0].producer_epoch == LAST_USABLE_EPOCH + 1
-    with refused(ErrorCode.CONCURRENT_TRANSACTIONS):
-        shard.end(producer, True)
-    shard.settle()
-    assert shard.end(producer, True) == following
-    shard.add(following, 0)
-
-
-def test_last_epoch_is_fenced_when_overdue(shard: TransactionShard) -> None:
-    producer = begin_at_epoch(shard, LAST_USABLE_EPOCH)
-    shard.add(producer, 0)
-    shard.wall_ms += 100_000
-    shard.abort_overdue()
-    shard.settle()
-    assert shard.transaction("id").producer_epoch == LAST_USABLE_EPOCH + 1
-    assert shard.init().producer_epoch == 0
-
-
 def test_verification(shard: TransactionShard) -> None:
     producer = shard.init()
     places = [TopicPartition("t", 0), TopicPartition("t", 1)]
