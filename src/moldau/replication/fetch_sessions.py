@@ -32,6 +32,8 @@ class FetchTarget:
     max_bytes: int
     leader_epoch: int
     last_fetched_epoch: int
+    #: Where a follower's log begins.
+    log_start_offset: int = -1
     #: Of a topic asked for by id, once it is known: what is then said of a topic that was deleted depends on it.
     name: str | None = None
     told_high_watermark: int = -1
@@ -40,6 +42,7 @@ class FetchTarget:
     def update(self, other: FetchTarget) -> None:
         self.fetch_offset, self.max_bytes = other.fetch_offset, other.max_bytes
         self.leader_epoch, self.last_fetched_epoch = other.leader_epoch, other.last_fetched_epoch
+        self.log_start_offset = other.log_start_offset
 
     def is_news(self, record_bytes: int, high_watermark: int, log_start: int, error: int, diverged: bool) -> bool:
         news = record_bytes > 0 or diverged or error != 0

@@ -11,10 +11,11 @@ not written is refused, since in a later term another record may stand at that o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from moldau.replication.high_watermark import high_watermark
+from moldau.replication.leader import NO_NEIGHBOURS, UNKNOWN_BROKER_EPOCH, IsrChange, Leadership, Neighbours
+from moldau.replication.selectors import ReplicaView
 from moldau.replication.waiting import Append, FetchWait, FetchWaits, OffsetWait, OffsetWaits
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH, NO_OFFSET, TopicId, TopicPartition
@@ -28,12 +29,19 @@ NOBODY = -1
 
 class Partition:
     __slots__ = (
-        "_seen_stable", "counted_end", "end_waits", "follower_ends", "high_watermark", "in_sync", "leader",
-        "leader_epoch", "local_id", "log", "mark_waits", "produce_waits", "replicas", "stable_waits", "staged",
-        "topic_id", "topic_partition",
+        "_neighbours", "_seen_stable", "counted_end", "end_waits", "high_watermark", "in_sync", "leader",
+        "leader_epoch", "leadership", "local_id", "log", "mark_waits", "produce_waits", "replicas", "stable_waits",
+        "staged", "start_waits", "topic_id", "topic_partition",
     )  # fmt: skip
 
-    def __init__(self, topic_partition: TopicPartition, topic_id: TopicId, local_id: int) -> None:
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        local_id: int,
+        neighbours: Neighbours = NO_NEIGHBOURS,
+    ) -> None:
+        self._neighbours = neighbours
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.local_id = local_id
@@ -42,13 +50,16 @@ class Partition:
         self.leader_epoch = NO_EPOCH
         self.replicas: Sequence[int] = ()
         self.in_sync: Sequence[int] = ()
-        self.follower_ends: dict[int, int] = {}
+        #: What is known of the followers while this broker leads.
+        self.leadership: Leadership | None = None
         self.high_watermark = 0
         #: Up to where this broker's own records count for the mark: written, and synced if the topic asks for that.
         self.counted_end = 0
         #: Batches that the log has staged but not written yet.
         self.staged: list[Append] = []
         self.produce_waits = OffsetWaits()
+        #: For the start of the log to have moved on all replicas.
+        self.start_waits = OffsetWaits()
         #: Fetches of followers, woken by the log's end; of consumers, by the high watermark; of consumers that read
         #: committed records only, by the last stable offset.
         self.end_waits, self.mark_waits, self.stable_waits = FetchWaits(), FetchWaits(), FetchWaits()
@@ -58,19 +69,27 @@ class Partition:
 
     def lead(self, term: PartitionImage) -> None:
         """A term that the image has given to this broker begins, or goes on with another in-sync set."""
-        if self.leads and term.leader_epoch == self.leader_epoch:
+        goes_on = self.leads and term.leader_epoch == self.leader_epoch
+        if goes_on and (self.leadership is not None or self.log is None):
+            if term.replicas != self.replicas:  # a new one may have asked before we knew of it
+                self.end_waits.wake_all()
             self._take(term)
-            self._starve_if_too_few()
+            if self.leadership is not None:
+                self.leadership.go_on(term)
+                self._starve_if_too_few()
         else:
             staged, waits = self._interrupt()
-            self.follower_ends.clear()
             self._take(term)
             if self.log is not None:
-                self.log.begin_epoch(term.leader_epoch)
-                self.counted_end = self.log.log_end_offset
+                self._begin(self.log, term)
             self._tell(staged, waits, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if self.log is not None:
-            self.advance(self.counted_end)
+        self.advance(self.counted_end)
+
+    def _begin(self, log: PartitionLog, term: PartitionImage) -> None:
+        log.begin_epoch(term.leader_epoch)
+        self.counted_end = log.log_end_offset
+        index = self.topic_partition.partition
+        self.leadership = Leadership(self.topic_id, index, self.local_id, term, log.log_end_offset, self._neighbours)
 
     def follow(self, term: PartitionImage) -> None:
         """The leader is another broker, or nobody."""
@@ -78,6 +97,7 @@ class Partition:
             self._take(term)
             return
         staged, waits = self._interrupt()
+        self.leadership = None
         self._take(term)
         self._tell(staged, waits, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -106,7 +126,7 @@ class Partition:
 
     def _end_without_log(self, code: ErrorCode) -> None:
         staged, waits = self._interrupt()
-        self.log = None
+        self.log = self.leadership = None
         self._tell(staged, waits, code)
 
     def _interrupt(self) -> tuple[list[Append], list[OffsetWait]]:
@@ -114,7 +134,7 @@ class Partition:
         staged, self.staged = self.staged, []
         if staged and self.log is not None:
             self.log.discard_staged()
-        return staged, self.produce_waits.take_all()
+        return staged, self.produce_waits.take_all() + self.start_waits.take_all()
 
     def _tell(self, staged: Sequence[Append], waits: Sequence[OffsetWait], code: ErrorCode) -> None:
         for append in staged:
@@ -127,9 +147,6 @@ class Partition:
     @property
     def leads(self) -> bool:
         return self.leader == self.local_id
-
-    def is_follower(self, replica_id: int) -> bool:
-        return replica_id != self.local_id and replica_id in self.replicas
 
     def has_enough_in_sync(self, wanted: int) -> bool:
         """Whether records may be acknowledged for all: `min.insync.replicas` cannot ask for more than there are."""
@@ -149,12 +166,35 @@ class Partition:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         return self.log
 
-    def check_epoch(self, current_leader_epoch: int) -> None:
-        """A client tells the epoch it knows: an older one must learn of the new leader, a newer one is ahead of us."""
-        if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
+    def served_log(self, told_epoch: int, leader_only: bool = True) -> PartitionLog:
+        """The log for somebody who tells the epoch that he knows, in Kafka's order: is it here, do we agree about the
+        epoch, is it ours to serve. Consumers may read from a follower, too.
+        """
+        if self.log is None:
+            has_it = self.local_id in self.replicas
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR if has_it else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.check_epoch(told_epoch)
+        if leader_only and self.leader != self.local_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self.log
+
+    def check_epoch(self, told_epoch: int) -> None:
+        """An older one must learn of the new leader, a newer one is ahead of us."""
+        if told_epoch in (NO_EPOCH, self.leader_epoch):
             return
-        newer = current_leader_epoch > self.leader_epoch
+        newer = told_epoch > self.leader_epoch
         raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH)
+
+    def check_follower(self, replica_id: int, told_epoch: int, broker_epoch: int) -> None:
+        """Who fetches as a follower must be one, in this life of its broker."""
+        if self.leadership is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.leadership.check(replica_id, told_epoch, broker_epoch)
+
+    def check_mark_is_known(self) -> None:
+        """A new leader may not know yet how much of the log its predecessor had acknowledged."""
+        if self.leadership is not None and self.high_watermark < self.leadership.epoch_start:
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
 
     # --- progress ---
 
@@ -162,15 +202,70 @@ class Partition:
         """The log has records up to here that count (written, and synced if the topic asks for that), or a follower
         moved on: raises the high watermark and wakes who waits for it.
         """
-        if not self.leads:
+        leadership, log = self.leadership, self.log
+        if leadership is None or log is None:
             return
         self.counted_end = local_end
-        if len(self.in_sync) == 1:
+        if len(self.replicas) == 1:
             mark = max(self.high_watermark, local_end)
         else:
-            mark = high_watermark(self.high_watermark, local_end, self.in_sync, self.local_id, self.follower_ends)
+            mark = leadership.mark(self.high_watermark, local_end, log.log_end_offset, log.config.min_insync_replicas)
         if mark != self.high_watermark:
             self._move_mark(mark)
+
+    def fetched_by(
+        self, replica_id: int, end_offset: int, log_start_offset: int, broker_epoch: int = UNKNOWN_BROKER_EPOCH
+    ) -> IsrChange | None:
+        """A follower has everything below an offset: its fetch says so. Gives the proposal to take it into the in-sync
+        set, if it is time for that.
+        """
+        leadership, log = self.leadership, self.log
+        assert leadership is not None
+        assert log is not None
+        leadership.fetched(replica_id, end_offset, log_start_offset, broker_epoch, log.log_end_offset)
+        self.advance(self.counted_end)
+        if self.start_waits:
+            self._look_at_starts(leadership, log)
+        return leadership.expand(replica_id, self.high_watermark)
+
+    def look_at_followers(self) -> IsrChange | None:
+        """To be called from time to time: gives the proposal to do without followers that are too far behind."""
+        leadership, log = self.leadership, self.log
+        if leadership is None or log is None or len(self.replicas) == 1:
+            return None
+        if self.start_waits:
+            self._look_at_starts(leadership, log)
+        self.advance(self.counted_end)
+        return leadership.shrink(log.log_end_offset)
+
+    def isr_answered(self, change: IsrChange, code: ErrorCode) -> bool:
+        """What the controller said of a proposal; True if it is to be sent again."""
+        if self.leadership is None:
+            return False
+        again = self.leadership.answered(change, code)
+        self.advance(self.counted_end)
+        return again
+
+    def low_watermark(self) -> int:
+        """Where the log begins at the latest on every replica that lives."""
+        log = self.leader_log()
+        return log.log_start_offset if self.leadership is None else self.leadership.low_watermark(log.log_start_offset)
+
+    def _look_at_starts(self, leadership: Leadership, log: PartitionLog) -> None:
+        for wait in self.start_waits.take_reached(leadership.low_watermark(log.log_start_offset)):
+            wait.reached()
+
+    def learn(self, leader_mark: int, leader_log_start: int) -> None:
+        """A follower is told by its leader how far the records are safe, and where the log begins."""
+        log = self.log
+        if log is None or self.leads:
+            return
+        mark = min(leader_mark, log.log_end_offset)
+        if mark > self.high_watermark:
+            self._move_mark(mark)
+        start = min(leader_log_start, self.high_watermark)
+        if start > log.log_start_offset:
+            log.advance_log_start(start)
 
     def _move_mark(self, mark: int) -> None:
         self.high_watermark = mark
@@ -194,6 +289,21 @@ class Partition:
         """Where the first open transaction begins; read_committed consumers see nothing from there on."""
         assert self.log is not None
         return self.log.last_stable_offset(self.high_watermark)
+
+    # --- who else may be read from ---
+
+    def read_replicas(self, offset: int, rack_of: Callable[[int], str | None]) -> tuple[ReplicaView, list[ReplicaView]]:
+        """The leader, and the followers in sync that hold an offset."""
+        leadership, log = self.leadership, self.log
+        assert leadership is not None
+        assert log is not None
+        now_ms = self._neighbours.monotonic_ms()
+        leader = ReplicaView(self.local_id, rack_of(self.local_id), log.log_end_offset, 0)
+        return leader, [
+            ReplicaView(replica, rack_of(replica), progress.end_offset, now_ms - progress.caught_up_ms)
+            for replica, progress in leadership.followers.items()
+            if replica in self.in_sync and progress.log_start_offset <= offset <= progress.end_offset
+        ]
 
     # --- waiting fetches ---
 

@@ -5,7 +5,7 @@ of an API.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,9 @@ from moldau.metadata.image import ClusterImage, PartitionImage, TopicImage
 from moldau.metadata.publisher import ImageHolder
 from moldau.metrics import Counter, Metrics
 from moldau.replication.fetch_sessions import FetchSessions
+from moldau.replication.leader import IsrChange
 from moldau.replication.partition import Partition
+from moldau.replication.selectors import ReplicaSelector, selector_of
 from moldau.server.appends import AppendQueue
 from moldau.server.controller import Controller
 from moldau.server.controllership import Controllership
@@ -83,6 +85,9 @@ class Broker:
         self.producer_ids = producer_ids
         self.authorizer = services.authorizer
         self.quotas = services.quotas
+        self.replica_selector: ReplicaSelector | None = selector_of(config.replica_selector_class)
+        #: Sends a leader's proposal of another in-sync set to the controller.
+        self.propose_isr: Callable[[Partition, IsrChange], None] = lambda partition, change: None
         self.apis = apis
         #: What only the controller decides goes through it.
         self.forwarding: Forwarding | None = None

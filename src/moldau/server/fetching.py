@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from moldau.replication.fetch_sessions import FetchTarget
+from moldau.replication.leader import UNKNOWN_BROKER_EPOCH
 from moldau.replication.partition import Partition
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 PARTITIONS_PER_TURN = 64
+NOWHERE_ELSE = -1
 LEADER_IS_TOLD_WITH = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 Fetched = FetchedPartition[FilePiece]
@@ -42,6 +44,12 @@ class FetchLimits:
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
+    broker_epoch: int = UNKNOWN_BROKER_EPOCH
+    leader_only: bool = True
+    """Consumers that know of it may read from a follower."""
+    rack: str = ""
+    is_first_look: bool = True
+    """What a follower asks for tells how far it has come, when it asks: not when it is woken."""
 
     @property
     def is_follower(self) -> bool:
@@ -54,8 +62,12 @@ class FetchRound:
     """One pass over the partitions."""
 
     results: list[tuple[FetchTarget, Fetched]]
-    record_bytes: int
-    has_error: bool
+    record_bytes: int = 0
+    has_error: bool = False
+    sends_elsewhere: bool = False
+
+    def is_due(self, limits: FetchLimits) -> bool:
+        return self.record_bytes >= limits.min_bytes or self.has_error or self.sends_elsewhere
 
     def release(self) -> None:
         for _, fetched in self.results:
@@ -66,7 +78,7 @@ class FetchRound:
 def read_round(
     broker: Broker, context: RequestContext, targets: Iterable[FetchTarget], limits: FetchLimits
 ) -> Work[FetchRound]:
-    fetch = FetchRound([], 0, False)
+    fetch = FetchRound([])
     paused = pauses(PARTITIONS_PER_TURN)
     try:
         for target in targets:
@@ -75,7 +87,9 @@ def read_round(
             if fetched.records is not None:
                 fetch.record_bytes += fetched.records.length
             if fetched.error or fetched.diverging is not None:
-                fetch.has_error = True
+                fetch.has_error |= not (limits.is_follower and fetched.error == ErrorCode.UNKNOWN_LEADER_EPOCH)
+            elif fetched.preferred_replica >= 0:
+                fetch.sends_elsewhere = True
             fetch.results.append((target, fetched))
             if next(paused):
                 yield
@@ -95,13 +109,17 @@ def read_target(
         # Kafka's answers to what it cannot even look up have an empty list of aborted transactions instead of none.
         return Fetched(index, error.code, aborted=None if error.code == ErrorCode.INCONSISTENT_TOPIC_ID else ())
     try:
-        return read_partition(partition, target, limits, left, is_first)
+        return read_partition(broker, partition, target, limits, left, is_first)
     except LogIOError as error:
         broker.storage_failed(partition, error)
         return Fetched(index, ErrorCode.KAFKA_STORAGE_ERROR)
     except KafkaError as error:
         tells = context.api_version >= ENDPOINTS_FROM and error.code in LEADER_IS_TOLD_WITH
-        return Fetched(index, error.code, current_leader=(partition.leader, partition.leader_epoch) if tells else None)
+        refused = Fetched(index, error.code)
+        refused.current_leader = (partition.leader, partition.leader_epoch) if tells else None
+        if limits.is_follower and isinstance(error, OffsetOutOfRangeError) and partition.log is not None:
+            refused.log_start_offset = partition.log.log_start_offset  # where it has to begin anew
+        return refused
 
 
 def find_partition(broker: Broker, context: RequestContext, target: FetchTarget) -> Partition:
@@ -126,23 +144,27 @@ def name_of(broker: Broker, topic_id: UUID, target: FetchTarget) -> str:
 
 
 def read_partition(
-    partition: Partition, target: FetchTarget, limits: FetchLimits, left: int, is_first: bool
+    broker: Broker, partition: Partition, target: FetchTarget, limits: FetchLimits, left: int, is_first: bool
 ) -> Fetched:
-    log = partition.leader_log()
-    partition.check_epoch(target.leader_epoch)
-    if limits.is_follower and not partition.is_follower(limits.replica_id):
-        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    stable = partition.last_stable_offset()
-    fetched = Fetched(target.key[1], 0, partition.high_watermark, stable, log.log_start_offset)
+    log = partition.served_log(target.leader_epoch, limits.leader_only)
+    if limits.is_follower:
+        partition.check_follower(limits.replica_id, target.leader_epoch, limits.broker_epoch)
     if target.last_fetched_epoch != NO_EPOCH:
-        fetched.diverging = divergence(log, target)
-        if fetched.diverging is not None:
-            return fetched
+        diverging = divergence(log, target)
+        if diverging is not None:  # what it holds is not what we hold: that is no progress
+            return beginning(partition, log, target, diverging)
+    check_range(log, target.fetch_offset)
+    if limits.is_follower and limits.is_first_look:
+        note_progress(broker, partition, target, limits)
+    fetched = beginning(partition, log, target)
     if limits.is_follower:
         end = log.log_end_offset
     else:
-        end = stable if limits.read_committed else partition.high_watermark
-    check_range(log, target.fetch_offset)
+        end = fetched.last_stable_offset if limits.read_committed else partition.high_watermark
+        fetched.preferred_replica = preferred_replica(broker, partition, target, limits)
+        if fetched.preferred_replica >= 0:
+            fetched.aborted = () if limits.read_committed else None
+            return fetched
     if target.fetch_offset < end and (left != 0 or is_first):
         limit = min(target.max_bytes, left)
         if limit < 0:
@@ -156,6 +178,40 @@ def read_partition(
     if limits.read_committed and fetched.records is None:
         fetched.aborted = ()
     return fetched
+
+
+def beginning(
+    partition: Partition, log: PartitionLog, target: FetchTarget, diverging: tuple[int, int] | None = None
+) -> Fetched:
+    return Fetched(
+        target.key[1],
+        0,
+        partition.high_watermark,
+        partition.last_stable_offset(),
+        log.log_start_offset,
+        diverging=diverging,
+    )
+
+
+def note_progress(broker: Broker, partition: Partition, target: FetchTarget, limits: FetchLimits) -> None:
+    change = partition.fetched_by(limits.replica_id, target.fetch_offset, target.log_start_offset, limits.broker_epoch)
+    if change is not None:
+        broker.propose_isr(partition, change)
+
+
+def preferred_replica(broker: Broker, partition: Partition, target: FetchTarget, limits: FetchLimits) -> int:
+    """Which broker a consumer should rather ask; -1 for this one."""
+    if broker.replica_selector is None or not limits.rack or not partition.leads:
+        return NOWHERE_ELSE
+    brokers = broker.image.brokers
+
+    def rack_of(broker_id: int) -> str | None:
+        found = brokers.get(broker_id)
+        return None if found is None else found.rack
+
+    leader, followers = partition.read_replicas(target.fetch_offset, rack_of)
+    selected = broker.replica_selector.select(limits.rack, leader, followers)
+    return NOWHERE_ELSE if selected == partition.local_id else selected
 
 
 def check_range(log: PartitionLog, offset: int) -> None:
@@ -242,7 +298,7 @@ class WaitingFetch:
         while self._woken and not self._done:
             self._woken = False
             fetch = yield from read_round(self._broker, self._context, self._targets, self._limits)
-            if not self._done and (fetch.record_bytes >= self._limits.min_bytes or fetch.has_error):
+            if not self._done and fetch.is_due(self._limits):
                 self._finish()
                 yield from self._respond(fetch)
                 return

@@ -8,10 +8,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from moldau.replication.high_watermark import high_watermark
 from moldau.replication.partition import Partition
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
@@ -45,22 +42,6 @@ def partition(end: int = 0) -> Partition:
     return one
 
 
-@given(
-    st.integers(0, 50),
-    st.integers(0, 50),
-    st.lists(st.integers(1, 4), unique=True),
-    st.dictionaries(st.integers(1, 4), st.integers(0, 50)),
-)
-def test_the_mark_never_falls_and_never_passes_a_replica_in_sync(
-    current: int, local_end: int, in_sync: list[int], follower_ends: dict[int, int]
-) -> None:
-    mark = high_watermark(current, local_end, in_sync, 1, follower_ends)
-    assert mark >= current
-    if mark > current:
-        for replica in in_sync:
-            assert mark <= (local_end if replica == 1 else follower_ends.get(replica, 0))
-
-
 def test_alone_in_sync_the_mark_follows_the_log() -> None:
     one = partition(end=7)
     one.lead(term(1, epoch=3, replicas=(1,), isr=(1,)))
@@ -75,18 +56,11 @@ def test_the_log_learns_of_a_term_in_which_nothing_is_written_yet() -> None:
     assert cast(Any, one.log).epochs == [3]
 
 
-def test_the_leader_itself_and_strangers_are_not_followers() -> None:
-    one = partition()
-    one.lead(term(1, epoch=3, replicas=(1, 2), isr=(1,)))
-    assert [replica for replica in (-1, 1, 2, 99) if one.is_follower(replica)] == [2]
-
-
 def test_a_follower_holds_the_mark_until_it_has_fetched() -> None:
     one = partition(end=7)
-    one.lead(term(1, epoch=3, replicas=(1, 2), isr=(1, 2)))
+    one.lead(term(1, epoch=3, isr=(1, 2)))
     assert one.high_watermark == 0
-    one.follower_ends[2] = 5
-    one.advance(7)
+    one.fetched_by(2, 5, 0)
     assert one.high_watermark == 5
 
 
@@ -228,13 +202,12 @@ def test_each_fetch_is_woken_by_what_it_may_read() -> None:
     one.log_grew()
     one.advance(5)
     assert woken() == (1, 0, 0)
-    one.follower_ends[2] = 5
-    one.advance(5)
+    one.fetched_by(2, 5, 0)
     assert woken() == (1, 1, 0)
     log.log_end_offset, log.first_unstable = 6, None
     one.log_grew()
-    one.follower_ends[2] = 6
     one.advance(6)
+    one.fetched_by(2, 6, 0)
     assert woken() == (2, 2, 1)
     one.forget_fetch(follower)
     assert one.waiting_fetches == 2

@@ -1,7 +1,8 @@
 """Fetch, versions 4 to 18.
 
-Long poll by min_bytes and max_wait_ms; fetch sessions (7+); isolation levels; divergence (12+); topic ids (13+).
-Not here yet: fetches of followers move no in-sync set (replication comes with the cluster), preferred read replicas.
+Long poll by min_bytes and max_wait_ms; fetch sessions (7+); isolation levels; preferred read replicas (11+); divergence
+(12+); topic ids (13+). A follower's fetch acknowledges what it has; it is believed only from a broker. One whose epoch
+is newer than ours waits for our image.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from moldau.replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchTarget
+from moldau.replication.leader import UNKNOWN_BROKER_EPOCH
+from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.fetching import Fetched, FetchLimits, FetchRound, WaitingFetch, read_round
 from moldau.server.registry import LARGE_REQUEST_BYTES, Api
@@ -20,7 +23,7 @@ from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH
 from moldau.wire.apis import ApiKey
 from moldau.wire.codec import DecodeError, decode, decode_in_turns
-from moldau.wire.fetch_answer import TOPIC_IDS_FROM, NodeEndpoint, pack_fetch_answer
+from moldau.wire.fetch_answer import PREFERRED_REPLICA_FROM, TOPIC_IDS_FROM, NodeEndpoint, pack_fetch_answer
 from moldau.wire.messages.fetch import FetchRequest
 from moldau.work.turns import Work, begin, pauses, run
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("moldau.server.fetch")
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+CLUSTER_NAME = "kafka-cluster"
 
 
 class Fetch:
@@ -59,6 +63,9 @@ class Fetch:
         if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
             yield from self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
             return
+        if self.replica_id >= 0 and not self.is_from_broker:
+            yield from self.refuse_each(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            return
         try:
             targets = yield from self.targets()
         except KafkaError as error:
@@ -71,9 +78,13 @@ class Fetch:
             max_wait_ms=request.max_wait_ms,
             min_bytes=min(request.min_bytes, self.broker.config.fetch_max_bytes),
             max_bytes=min(request.max_bytes, self.broker.config.fetch_max_bytes),
+            broker_epoch=UNKNOWN_BROKER_EPOCH if request.replica_state is None else request.replica_state.replica_epoch,
+            leader_only=self.replica_id >= 0 or self.context.api_version < PREFERRED_REPLICA_FROM,
+            rack=request.rack_id,
         )
         fetch = yield from read_round(self.broker, self.context, targets, limits)
-        if fetch.record_bytes >= limits.min_bytes or fetch.has_error or limits.max_wait_ms <= 0 or not targets:
+        limits.is_first_look = False
+        if fetch.is_due(limits) or limits.max_wait_ms <= 0 or not targets:
             yield from self.respond(fetch)
             return
         fetch.release()
@@ -87,6 +98,18 @@ class Fetch:
     def replica_id(self) -> int:
         state = self.request.replica_state
         return self.request.replica_id if state is None else state.replica_id
+
+    @property
+    def is_from_broker(self) -> bool:
+        """Anybody can call himself a replica: who does must come the brokers' way and be allowed to act as one."""
+        if self.context.client.listener != self.broker.config.inter_broker_listener_name:
+            return False
+        return self.broker.authorizer.allows(self.context, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+
+    def refuse_each(self, code: ErrorCode) -> Work[None]:
+        targets = yield from requested(self.request, self.context.api_version >= TOPIC_IDS_FROM)
+        fetch = FetchRound([(one, Fetched(one.key[1], code, aborted=())) for one in targets.values()])
+        yield from self.respond(fetch)
 
     def refuse(self, code: ErrorCode) -> Work[None]:
         """As a whole; where topics have names, also one by one, as old clients expect it."""
@@ -189,6 +212,7 @@ def requested(request: FetchRequest, uses_ids: bool) -> Work[dict[tuple[UUID | s
                 wanted.partition_max_bytes,
                 max(wanted.current_leader_epoch, NO_EPOCH),
                 max(wanted.last_fetched_epoch, NO_EPOCH),
+                wanted.log_start_offset,
             )
             if next(paused):
                 yield

@@ -39,6 +39,7 @@ KNOWN_FROM_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 NEVER = 2**15
+NOT_AVAILABLE_FROM = 5
 CONSUMER, DEBUGGER = -1, -2
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
@@ -100,11 +101,14 @@ def answer(
         return failed(wanted, ErrorCode.UNSUPPORTED_VERSION)
     try:
         partition = broker.partitions.get(topic, wanted.partition_index)
-        partition.check_epoch(wanted.current_leader_epoch)
-        log = partition.leader_log()
+        # Tools that look closer may ask any replica.
+        log = partition.served_log(wanted.current_leader_epoch, leader_only=request.replica_id != DEBUGGER)
+        if request.replica_id < 0 and wanted.timestamp not in (EARLIEST, EARLIEST_LOCAL):
+            partition.check_mark_is_known()
         offset, timestamp, epoch = find(partition, log, last_visible(partition, log, request), wanted.timestamp)
     except KafkaError as error:
-        return failed(wanted, error.code)
+        is_unknown = error.code is ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < NOT_AVAILABLE_FROM
+        return failed(wanted, ErrorCode.LEADER_NOT_AVAILABLE if is_unknown else error.code)
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index, offset=offset, timestamp=timestamp, leader_epoch=epoch
     )

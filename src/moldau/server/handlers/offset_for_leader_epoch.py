@@ -49,8 +49,7 @@ def answer(broker: Broker, context: RequestContext, topic: str, wanted: OffsetFo
         return EpochEndOffset(partition=wanted.partition, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:
         partition = broker.partitions.get(topic, wanted.partition)
-        partition.check_epoch(wanted.current_leader_epoch)
-        epoch, end_offset = partition.leader_log().epoch_end_offset(wanted.leader_epoch)
+        epoch, end_offset = partition.served_log(wanted.current_leader_epoch).epoch_end_offset(wanted.leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(partition=wanted.partition, error_code=error.code)
     return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)
