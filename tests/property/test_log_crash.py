@@ -103,12 +103,20 @@ class Run:
 
     def _truncate(self) -> None:
         target = self.random.randint(0, self.log.log_end_offset)
+        work = self.log.flush_work()
         self.given_up_from = target
-        self.log.truncate_to(target)
-        self.given_up_from = None
-        self.appended = self.appended[: self.log.log_end_offset]
-        self.checkpoint = self.log.recovery_point
+        self.checkpoint = min(self.checkpoint, self.log.prepare_truncation(target))
         self.answered = min(self.answered, self.checkpoint)
+        work()
+        self.log.flushed(work.up_to)
+        assert self.log.recovery_point <= target
+        if self.random.random() < 0.8:
+            self.log.truncate_to(target)
+            self.appended = self.appended[: self.log.log_end_offset]
+        self.log.end_truncation()
+        self.given_up_from = None
+        if self.random.random() < 0.5:
+            self._append_group()
 
     def die(self, *, power: bool) -> None:
         if power:

@@ -270,24 +270,45 @@ class LogDuties(ABC):
         """Compacts what is due. Returns the number of logs; a call while another one runs does nothing."""
         return await self.cleaner.clean_due(now_ms)
 
-    async def truncate(self, partition_log: PartitionLog, offset: int) -> None:
-        """Cuts a log that is not cleaned meanwhile. What is written from there on counts as not cleaned and not flushed
-        yet, also for a start after a crash: nothing may be appended before this returns."""
-        partition = partition_log.topic_partition
+    async def truncate(
+        self, partition_log: PartitionLog, offset: int, is_wanted: Callable[[], bool] = lambda: True
+    ) -> bool:
+        """Cuts a log that is not cleaned meanwhile. That what is written from there on is neither cleaned nor flushed
+        is on disk before: a start after a crash looks at it. `is_wanted` is asked in the moment of the cut, since the
+        partition may have got another leader until then. Returns whether the log was cut.
+        """
+        return await self._cut(partition_log, offset, is_wanted, lambda: partition_log.truncate_to(offset))
+
+    async def restart_at(
+        self, partition_log: PartitionLog, offset: int, is_wanted: Callable[[], bool] = lambda: True
+    ) -> bool:
+        """Removes all records; the log goes on at an offset. Otherwise like `truncate`."""
+        return await self._cut(partition_log, -1, is_wanted, lambda: partition_log.truncate_fully_and_start_at(offset))
+
+    async def _cut(
+        self, partition_log: PartitionLog, offset: int, is_wanted: Callable[[], bool], cut: Callable[[], object]
+    ) -> bool:
+        partition, directory = partition_log.topic_partition, self.directory_of(partition_log)
         await self.cleaner.pause(partition)
         try:
-            partition_log.truncate_to(offset)
-            directory = self.directory_of(partition_log)
+            end, start = partition_log.end_if_truncated_to(offset), partition_log.log_start_offset
+            recovery_point = partition_log.prepare_truncation(offset)
             for checkpoint, limit in (
-                (directory.cleaned_offsets, partition_log.log_end_offset),
-                (directory.recovery_points, partition_log.recovery_point),
+                (directory.cleaned_offsets, max(end, 0)),
+                (directory.recovery_points, recovery_point),
+                (directory.log_start_offsets, start if end >= start else 0),
             ):
                 if checkpoint.on_disk.get(partition, 0) > limit:
                     await self.run_blocking(checkpoint.setter(partition, limit))
+            if not is_wanted():
+                return False
+            cut()
+            return True
         except (OSError, LogIOError) as error:
             self.io_failed(partition_log, error)
             raise
         finally:
+            partition_log.end_truncation()
             self.cleaner.resume(partition)
 
     async def expire_producers(self, now_ms: int) -> None:

@@ -18,6 +18,7 @@ from moldau.storage.txn_index import AbortedTxn
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.batch import CONTROL_BIT
 
+LARGEST_EPOCH = 2**31 - 1
 _PREFIX = Struct(">qii")  # base offset, length, leader epoch
 
 
@@ -69,19 +70,20 @@ class LogAppends(LogBase):
             self.leader_epochs.assign(leader_epoch, self.log_end_offset)
             self._staged_epoch = self.leader_epochs.latest
 
-    def append_as_follower(self, batches: Buffer) -> Commit:
+    def append_as_follower(self, batches: Buffer, leader_epoch: int = LARGEST_EPOCH) -> Commit:
         """Append what a leader has sent, with the leader's offsets and epochs. A cut-off last batch is left out.
 
-        Raises RefusedBatchError for bytes that are not what a leader may send next; then nothing of them was appended.
+        Raises RefusedBatchError for bytes that are not what the leader of this epoch may send next; then nothing of
+        them was appended.
         """
         try:
-            self._stage_from_leader(batches)
+            self._stage_from_leader(batches, leader_epoch)
         except KafkaError:
             self._forget_staged()
             raise
         return self.commit()
 
-    def _stage_from_leader(self, batches: Buffer) -> None:
+    def _stage_from_leader(self, batches: Buffer, leader_epoch: int) -> None:
         view = memoryview(batches)
         position, limit = 0, len(view)
         while position < limit:
@@ -97,6 +99,12 @@ class LogAppends(LogBase):
                     ErrorCode.UNKNOWN_SERVER_ERROR,
                     f"Unexpected offset in append to {self.topic_partition}. First offset {info.base_offset} is less "
                     f"than the next offset {self.staged_end_offset}.",
+                )
+            if info.leader_epoch > leader_epoch:
+                raise RefusedBatchError(
+                    ErrorCode.UNKNOWN_LEADER_EPOCH,
+                    f"Unexpected epoch in append to {self.topic_partition}. Offset {info.base_offset} was written in "
+                    f"epoch {info.leader_epoch}, the leader's is {leader_epoch}.",
                 )
             if info.size > self._segment_bytes or self._failed is not None:
                 self._refuse(info.size)

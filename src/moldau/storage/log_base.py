@@ -42,6 +42,7 @@ class LogBase:
         "_pending",
         "_read_ends",
         "_recently_read",
+        "_recovery_limit",
         "_roll_after",
         "_segment_bytes",
         "_snapshots",
@@ -106,6 +107,7 @@ class LogBase:
         self._deleted: list[str] = []
         self._pending = PendingSync(map(os.path.basename, unsynced))
         self._generation = 0
+        self._recovery_limit: int | None = None  # while a truncation is prepared
         self._has_epoch_file = files.exists(leader_epochs.path)
         self._flushing: list[FlushWork] = []
         self._staged: list[Staged] = []

@@ -52,6 +52,8 @@ class LogUpkeep(LogBase):
         if any(work.generation == self._generation and work.up_to == up_to for work in done):
             flushed_from = self.recovery_point
             self.recovery_point = max(flushed_from, self._pending.limit(up_to))
+            if self._recovery_limit is not None:
+                self.recovery_point = min(self.recovery_point, self._recovery_limit)
             self.last_flush_ms = self._wall_ms()
             for segment in self.segments.starting_with(flushed_from):
                 if segment is not self.segments.active and segment not in self._recently_read:
@@ -68,6 +70,30 @@ class LogUpkeep(LogBase):
         self._guarded(run)
 
     # -- truncation ---------------------------------------------------------------------------------------------------
+
+    def end_if_truncated_to(self, offset: int) -> int:
+        """Where the log would end: at the offset, or before the batch that contains it."""
+        if offset >= self.log_end_offset:
+            return self.log_end_offset
+        if offset < self.segments.first.base_offset:
+            return offset
+        segment = self.segments.at(offset)
+        position = segment.locate(offset)
+        return offset if position < 0 else max(min(offset, segment.base_offset_at(position)), self.log_start_offset)
+
+    def prepare_truncation(self, offset: int) -> int:
+        """Lowers the recovery point below an offset at which the log will be cut. It has to be on disk before that:
+        what is written after the cut is not flushed, and a start must look at it. Returns the recovery point.
+        """
+        if offset < self.log_end_offset:
+            # Below the new end, since the file's new length is not on disk yet: the next flush has something to do.
+            self._recovery_limit = max(0, self.end_if_truncated_to(offset) - 1)
+            self.recovery_point = min(self.recovery_point, self._recovery_limit)
+        return self.recovery_point
+
+    def end_truncation(self) -> None:
+        """It is done, or not wanted any more."""
+        self._recovery_limit = None
 
     def truncate_to(self, offset: int) -> bool:
         """Remove every batch that reaches an offset or lies behind it.

@@ -591,3 +591,46 @@ def test_what_is_written_after_a_truncation_counts_as_not_flushed(tmp_path: Path
     log_file = tmp_path / "t-0" / "00000000000000000000.log"
     log_file.write_bytes(log_file.read_bytes()[:-5])
     asyncio.run(after(managed.restarted()))
+
+
+def test_a_cut_that_is_not_wanted_any_more_when_its_turn_comes_is_left_out(tmp_path: Path) -> None:
+    """The broker may have become leader while the cleaner was waited for, or the recovery point brought to disk."""
+
+    async def main() -> None:
+        managed = managed_with(tmp_path, settings())
+        logs = await managed.start()
+        log = managed.log("t")
+        for _ in range(9):
+            append(log, b"old")
+        log.flush()
+        await logs.checkpoint_recovery_points()
+        assert not await logs.truncate(log, 4, lambda: False)
+        assert not await logs.restart_at(log, 20, lambda: False)
+        assert log.log_end_offset == 9
+        await logs.flush(log)
+        assert log.recovery_point == 9
+
+    asyncio.run(main())
+
+
+def test_a_log_that_begins_anew_leaves_nothing_of_the_old_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        managed = managed_with(tmp_path, settings())
+        logs = await managed.start()
+        log = managed.log("t")
+        for _ in range(9):
+            append(log, b"old", epoch=3)
+        log.advance_log_start(7)
+        log.flush()
+        await logs.checkpoint_recovery_points()
+        await logs.checkpoint_start_offsets()
+        assert await logs.restart_at(log, 5)
+        assert (log.log_start_offset, log.log_end_offset, log.leader_epochs.entries) == (5, 5, [])
+        append(log, b"new", epoch=4)
+        managed.abandon()
+        again = managed.restarted()
+        await again.start()
+        found = again.log("t")
+        assert (found.log_start_offset, values_from(found, 5)) == (5, [(5, b"new")])
+
+    asyncio.run(main())

@@ -480,3 +480,18 @@ def test_info_of_a_batch_names_its_kind():
     info = info_of(batch(transactional=True, control=True))
     assert info.is_transactional and info.is_control
     assert not info_of(batch()).is_transactional
+
+
+def test_a_follower_takes_no_batch_of_a_later_epoch_than_its_leaders(new_log, tmp_path):
+    (tmp_path / "follower").mkdir()
+    leader, follower = new_log(), open_log(str(tmp_path / "follower"))
+    append(leader, b"0", epoch=3)
+    append(leader, b"1", epoch=5)
+    sent = read_bytes(leader, 0)
+    with pytest.raises(RefusedBatchError) as refused:
+        follower.append_as_follower(sent, 4)
+    assert refused.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert (follower.log_end_offset, follower.staged) == (0, False)
+    follower.append_as_follower(sent, 5)
+    assert values_from(follower) == values_from(leader)
+    assert follower.leader_epochs.entries == leader.leader_epochs.entries
