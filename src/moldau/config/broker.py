@@ -64,6 +64,7 @@ class BrokerConfig:
     default_replication_factor: int
     delete_topic_enable: bool
     fetch_max_bytes: int
+    follower_replication_throttled_rate: int | None
     group_consumer_assignment_interval_ms: int
     group_consumer_assignors: tuple[str, ...]
     group_consumer_heartbeat_interval_ms: int
@@ -75,6 +76,7 @@ class BrokerConfig:
     group_max_size: int
     group_min_session_timeout_ms: int
     leader_imbalance_check_interval_seconds: int
+    leader_replication_throttled_rate: int | None
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
     log_cleaner_enable: bool

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from moldau.metadata.image import PartitionImage
 
 UNKNOWN_BROKER_EPOCH = -1
+#: A proposal whose answer was lost may still be carried out for as long as this.
+DOUBT_MS = 30_000
 
 #: The controller has looked at the proposal and will not do it: another one may be made.
 REFUSALS = frozenset((ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED))
@@ -84,7 +86,8 @@ class FollowerProgress:
 
 class Leadership:
     __slots__ = (
-        "_local_id", "_neighbours", "_partition", "_topic_id", "epoch_start", "followers", "pending", "term",
+        "_doubted_ms", "_local_id", "_neighbours", "_partition", "_topic_id", "epoch_start", "followers", "pending",
+        "term",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +105,7 @@ class Leadership:
         self.term = term
         self.epoch_start = epoch_start
         self.pending: IsrChange | None = None
+        self._doubted_ms = -inf
         now_ms = neighbours.monotonic_ms()
         self.followers = {
             replica: FollowerProgress(caught_up_ms=now_ms if replica in term.isr else -inf)
@@ -232,6 +236,7 @@ class Leadership:
             self.term.partition_epoch,
             tuple((member, self._epoch_of(member)) for member in isr),
         )
+        self._doubted_ms = -inf
         return self.pending
 
     def _epoch_of(self, member: int) -> int:
@@ -240,11 +245,20 @@ class Leadership:
         registered = self._neighbours.registered_epoch(member)
         return UNKNOWN_BROKER_EPOCH if registered is None else registered
 
+    def unanswered(self, change: IsrChange) -> None:
+        """The answer to a proposal is lost: whoever gets it late may still carry it out."""
+        if change is self.pending:
+            self._doubted_ms = self._neighbours.monotonic_ms()
+
     def answered(self, change: IsrChange, code: ErrorCode) -> bool:
-        """What the controller said of a proposal. True if it is to be sent again: nobody has decided it."""
+        """What the controller said of a proposal. True if it is to be sent again: nobody has decided it. A refusal
+        decides nothing as long as another copy of the proposal may be under way.
+        """
         if change is not self.pending:
             return False
         if code in REFUSALS:
+            if self._neighbours.monotonic_ms() - self._doubted_ms < DOUBT_MS:
+                return True
             self.pending = None
             return False
         return code not in IMAGE_TELLS

@@ -246,6 +246,11 @@ class Partition:
         self.advance(self.counted_end)
         return again
 
+    def isr_unanswered(self, change: IsrChange) -> None:
+        """Its answer is lost. It is to be sent again."""
+        if self.leadership is not None:
+            self.leadership.unanswered(change)
+
     def low_watermark(self) -> int:
         """Where the log begins at the latest on every replica that lives."""
         log = self.leader_log()

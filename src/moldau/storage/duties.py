@@ -49,6 +49,7 @@ class LogDuties(ABC):
         self.cleaner = LogCleaner(self, files, run_blocking, new_runner)
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self.deletions = Deletions(files)
+        self._cuts: set[TopicPartition] = set()
         self._rolled: dict[TopicPartition, PartitionLog] = {}
 
     def reconfigure(self, config: BrokerConfig) -> Work[None]:
@@ -289,6 +290,9 @@ class LogDuties(ABC):
         self, partition_log: PartitionLog, offset: int, is_wanted: Callable[[], bool], cut: Callable[[], object]
     ) -> bool:
         partition, directory = partition_log.topic_partition, self.directory_of(partition_log)
+        if partition in self._cuts:
+            return False
+        self._cuts.add(partition)
         await self.cleaner.pause(partition)
         try:
             end, start = partition_log.end_if_truncated_to(offset), partition_log.log_start_offset
@@ -310,6 +314,7 @@ class LogDuties(ABC):
         finally:
             partition_log.end_truncation()
             self.cleaner.resume(partition)
+            self._cuts.discard(partition)
 
     async def expire_producers(self, now_ms: int) -> None:
         for count, partition_log in enumerate(list(self._all_logs())):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.replication.leader import IsrChange, Leadership, Neighbours
+from moldau.replication.leader import DOUBT_MS, IsrChange, Leadership, Neighbours
 from moldau.replication.partition import Partition
 from moldau.types.errors import ErrorCode, KafkaError
 from tests.fakes.waits import OffsetProbe
@@ -209,6 +209,19 @@ def test_what_the_controller_says(code: ErrorCode, again: bool, is_over: bool) -
     assert change is not None
     assert one.isr_answered(change, code) is again
     assert (leadership(one).pending is None) is is_over
+
+
+def test_a_refusal_decides_nothing_while_another_copy_may_be_under_way() -> None:
+    cluster = Cluster()
+    one = led(cluster, isr=(1,))
+    change = fetch(one, cluster, 2, 10)
+    assert change is not None
+    one.isr_unanswered(change)
+    assert one.isr_answered(change, ErrorCode.INELIGIBLE_REPLICA)
+    assert leadership(one).pending is change
+    cluster.now_ms += DOUBT_MS
+    assert not one.isr_answered(change, ErrorCode.INELIGIBLE_REPLICA)
+    assert leadership(one).pending is None
 
 
 def test_late_news_of_an_older_change_is_ignored() -> None:
