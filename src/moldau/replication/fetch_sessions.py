@@ -64,6 +64,8 @@ class FetchSession:
     last_used_ms: int
     epoch: int = 1
     targets: dict[PartitionKey, FetchTarget] = field(default_factory=dict)
+    hurry: Callable[[], None] | None = None
+    """Ends the wait of a fetch of this session that finds too little."""
 
     def change(self, wanted: Iterable[FetchTarget], forgotten: Iterable[PartitionKey]) -> None:
         for target in wanted:
@@ -120,7 +122,10 @@ class FetchSessions:
         return session
 
     def close(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
+        """A fetch of it that still waits is answered now."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None and session.hurry is not None:
+            session.hurry()
 
     def _make_room(self, size: int, now_ms: int) -> bool:
         if len(self._sessions) < self._slots:

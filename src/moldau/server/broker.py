@@ -19,6 +19,7 @@ from moldau.replication.fetch_sessions import FetchSessions
 from moldau.replication.leader import IsrChange
 from moldau.replication.partition import Partition
 from moldau.replication.selectors import ReplicaSelector, selector_of
+from moldau.replication.throttling import ReplicationQuota
 from moldau.server.appends import AppendQueue
 from moldau.server.controller import Controller
 from moldau.server.controllership import Controllership
@@ -86,6 +87,9 @@ class Broker:
         self.authorizer = services.authorizer
         self.quotas = services.quotas
         self.replica_selector: ReplicaSelector | None = selector_of(config.replica_selector_class)
+        self.leader_quota = ReplicationQuota(
+            lambda: self.config.leader_replication_throttled_rate, services.clocks.monotonic
+        )
         #: Sends a leader's proposal of another in-sync set to the controller.
         self.propose_isr: Callable[[Partition, IsrChange], None] = lambda partition, change: None
         self.apis = apis

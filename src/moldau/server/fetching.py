@@ -17,6 +17,7 @@ from uuid import UUID
 from moldau.replication.fetch_sessions import FetchTarget
 from moldau.replication.leader import UNKNOWN_BROKER_EPOCH
 from moldau.replication.partition import Partition
+from moldau.replication.throttling import names
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.answers import FilePiece
@@ -165,6 +166,8 @@ def read_partition(
         if fetched.preferred_replica >= 0:
             fetched.aborted = () if limits.read_committed else None
             return fetched
+    if limits.is_follower and is_held_back(broker, partition, limits):
+        return fetched
     if target.fetch_offset < end and (left != 0 or is_first):
         limit = min(target.max_bytes, left)
         if limit < 0:
@@ -173,6 +176,8 @@ def read_partition(
         if piece.length:
             piece.file.acquire()
             fetched.records = FilePiece(piece.file, piece.position, piece.length)
+            if limits.is_follower and is_throttled(partition, log):
+                broker.leader_quota.record(piece.length)
             if limits.read_committed:
                 fetched.aborted = aborted_in(log, target.fetch_offset, piece.next_offset)
     if limits.read_committed and fetched.records is None:
@@ -197,6 +202,18 @@ def note_progress(broker: Broker, partition: Partition, target: FetchTarget, lim
     change = partition.fetched_by(limits.replica_id, target.fetch_offset, target.log_start_offset, limits.broker_epoch)
     if change is not None:
         broker.propose_isr(partition, change)
+
+
+def is_held_back(broker: Broker, partition: Partition, limits: FetchLimits) -> bool:
+    """Throttled, unless it is in sync: a produce may wait for it."""
+    if limits.replica_id in partition.in_sync or partition.log is None:
+        return False
+    return is_throttled(partition, partition.log) and broker.leader_quota.is_exceeded()
+
+
+def is_throttled(partition: Partition, log: PartitionLog) -> bool:
+    named = log.config.leader_replication_throttled_replicas
+    return bool(named) and names(named, partition.topic_partition.partition, partition.local_id)
 
 
 def preferred_replica(broker: Broker, partition: Partition, target: FetchTarget, limits: FetchLimits) -> int:
@@ -254,7 +271,7 @@ class WaitingFetch:
         self._respond, self._go_on = respond, go_on
         self._done = self._woken = self._is_looking = False
         self._partitions: list[Partition] = []
-        self._timer = asyncio.get_running_loop().call_later(limits.max_wait_ms / 1000, self._time_is_up)
+        self._timer = asyncio.get_running_loop().call_later(limits.max_wait_ms / 1000, self.time_is_up)
 
     def register(self) -> Work[None]:
         """At all partitions; if that takes several turns, one may have grown before it was reached."""
@@ -305,7 +322,7 @@ class WaitingFetch:
             fetch.release()
         self._is_looking = False
 
-    def _time_is_up(self) -> None:
+    def time_is_up(self) -> None:
         if not self._done:
             self._finish()
             self._go_on(self._last_look())

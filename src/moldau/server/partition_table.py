@@ -13,6 +13,7 @@ from functools import partial
 from moldau.config.topic import TopicConfig
 from moldau.metadata.image import ClusterImage, TopicImage
 from moldau.metadata.image_changes import ImageDelta, TopicDelta
+from moldau.replication.leader import NO_NEIGHBOURS, Neighbours
 from moldau.replication.partition import Partition
 from moldau.server.new_logs import joins, new_logs
 from moldau.storage.errors import LogIOError
@@ -28,8 +29,15 @@ PARTITIONS_PER_TURN = 16
 
 
 class PartitionTable:
-    def __init__(self, local_id: int, logs: LogManager, topic_config: Callable[[TopicImage], TopicConfig]) -> None:
+    def __init__(
+        self,
+        local_id: int,
+        logs: LogManager,
+        topic_config: Callable[[TopicImage], TopicConfig],
+        neighbours: Neighbours = NO_NEIGHBOURS,
+    ) -> None:
         self._local_id = local_id
+        self._neighbours = neighbours
         self._logs = logs
         self._topic_config = topic_config
         self._topics: dict[str, dict[int, Partition]] = {}
@@ -100,7 +108,8 @@ class PartitionTable:
             state = topic.partitions[index]
             partition = partitions.get(index)
             if partition is None:
-                partition = partitions[index] = Partition(TopicPartition(topic.name, index), topic.id, self._local_id)
+                place = TopicPartition(topic.name, index)
+                partition = partitions[index] = Partition(place, topic.id, self._local_id, self._neighbours)
             if self._local_id not in state.replicas:
                 self._leave(partition)
             elif partition.log is None:

@@ -92,6 +92,8 @@ class Fetch:
             return
         waiting = WaitingFetch(self.broker, self.context, targets, limits, self.respond, self.go_on)
         self.slot.connection.waiting = waiting
+        if self.session is not None:
+            self.session.hurry = waiting.time_is_up
         yield from waiting.register()
 
     @property
@@ -146,6 +148,8 @@ class Fetch:
         return list(self.session.targets.values())
 
     def respond(self, fetch: FetchRound) -> Work[None]:
+        if self.session is not None:
+            self.session.hurry = None
         if not self.slot.connection.open:
             fetch.release()
             self.slot.answer(())
