@@ -33,6 +33,7 @@ class LeaderBroker:
     def __init__(self, partitions: Sequence[Partition]) -> None:
         self.proposals: list[tuple[Partition, IsrChange]] = []
         self.rate: int | None = None
+        self.introduced_as: int | None = 2
         self._tasks: set[asyncio.Task[None]] = set()
         self._by_place = {one.topic_partition: one for one in partitions}
         ids = count(1)
@@ -65,7 +66,7 @@ class LeaderBroker:
             mute_ms=0,
             answer=lambda pieces: answered.set_result(b"".join(map(read_piece, pieces))),
         )
-        client = ClientIdentity(ANONYMOUS, self.broker.config.inter_broker_listener_name, "127.0.0.1")
+        client = ClientIdentity(ANONYMOUS, "PLAINTEXT", "127.0.0.1", broker_id=self.introduced_as)
         context = RequestContext(client, "", ApiKey.FETCH, VERSION, 0)
         fetch = Fetch(self.broker, context, request, slot)
         fetch.go_on(fetch.start())

@@ -126,7 +126,8 @@ class Replica:
 
     def serve(self, request: FetchRequest) -> FetchResponse:
         assert request.replica_state is not None
-        limits = FetchLimits(request.replica_state.replica_id, False, 0, 1, BATCH, request.replica_state.replica_epoch)
+        sender = request.replica_state
+        limits = FetchLimits(sender.replica_id, False, 0, 1, BATCH, sender.replica_epoch, tells_progress=True)
         (topic,) = request.topics
         (wanted,) = topic.partitions
         target = FetchTarget(

@@ -49,8 +49,8 @@ class FetchLimits:
     leader_only: bool = True
     """Consumers that know of it may read from a follower."""
     rack: str = ""
-    is_first_look: bool = True
-    """What a follower asks for tells how far it has come, when it asks: not when it is woken."""
+    tells_progress: bool = False
+    """What a follower asks for tells how far it has come, in the moment it asks: not when it is woken."""
 
     @property
     def is_follower(self) -> bool:
@@ -155,7 +155,7 @@ def read_partition(
         if diverging is not None:  # what it holds is not what we hold: that is no progress
             return beginning(partition, log, target, diverging)
     check_range(log, target.fetch_offset)
-    if limits.is_follower and limits.is_first_look:
+    if limits.is_follower and limits.tells_progress:
         note_progress(broker, partition, target, limits)
     fetched = beginning(partition, log, target)
     if limits.is_follower:

@@ -15,8 +15,8 @@ from uuid import UUID
 
 from moldau.replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchTarget
 from moldau.replication.leader import UNKNOWN_BROKER_EPOCH
-from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
+from moldau.server.cluster_access import acts_for_cluster
 from moldau.server.fetching import Fetched, FetchLimits, FetchRound, WaitingFetch, read_round
 from moldau.server.registry import LARGE_REQUEST_BYTES, Api
 from moldau.types.errors import ErrorCode, KafkaError
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("moldau.server.fetch")
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-CLUSTER_NAME = "kafka-cluster"
 
 
 class Fetch:
@@ -63,7 +62,7 @@ class Fetch:
         if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
             yield from self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
             return
-        if self.replica_id >= 0 and not self.is_from_broker:
+        if self.replica_id >= 0 and not acts_for_cluster(self.broker, self.context):
             yield from self.refuse_each(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             return
         try:
@@ -81,9 +80,11 @@ class Fetch:
             broker_epoch=UNKNOWN_BROKER_EPOCH if request.replica_state is None else request.replica_state.replica_epoch,
             leader_only=self.replica_id >= 0 or self.context.api_version < PREFERRED_REPLICA_FROM,
             rack=request.rack_id,
+            # Anybody can call himself a replica: what he has counts only if he has introduced himself as that broker.
+            tells_progress=self.context.client.broker_id == self.replica_id,
         )
         fetch = yield from read_round(self.broker, self.context, targets, limits)
-        limits.is_first_look = False
+        limits.tells_progress = False
         if fetch.is_due(limits) or limits.max_wait_ms <= 0 or not targets:
             yield from self.respond(fetch)
             return
@@ -100,13 +101,6 @@ class Fetch:
     def replica_id(self) -> int:
         state = self.request.replica_state
         return self.request.replica_id if state is None else state.replica_id
-
-    @property
-    def is_from_broker(self) -> bool:
-        """Anybody can call himself a replica: who does must come the brokers' way and be allowed to act as one."""
-        if self.context.client.listener != self.broker.config.inter_broker_listener_name:
-            return False
-        return self.broker.authorizer.allows(self.context, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
 
     def refuse_each(self, code: ErrorCode) -> Work[None]:
         targets = yield from requested(self.request, self.context.api_version >= TOPIC_IDS_FROM)

@@ -157,6 +157,18 @@ def test_a_follower_copies_learns_the_mark_and_joins(tmp_path: Path) -> None:
     running(work, tmp_path)
 
 
+def test_who_only_calls_himself_a_replica_acknowledges_nothing(tmp_path: Path) -> None:
+    async def work(pair: Pair) -> None:
+        pair.broker.introduced_as = None
+        pair.elect(isr=(1, 2))
+        pair.produce(b"0")
+        await pair.until(pair.is_equal)
+        await pair.until(lambda: pair.leaders[0].waiting_fetches == 1)
+        assert pair.leaders[0].high_watermark == 0
+
+    running(work, tmp_path)
+
+
 def test_an_idle_partition_is_named_once(tmp_path: Path) -> None:
     async def work(pair: Pair) -> None:
         pair.elect(indexes=(0, 1))
