@@ -7,6 +7,8 @@ to whoever has taken over an address. Which life of the broker answers is told t
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -63,9 +65,29 @@ class Dial(Protocol):
 
 
 async def dial_tcp(address: Address, protocol: PeerConnection, tls: ssl.SSLContext | None) -> None:
-    await asyncio.get_running_loop().create_connection(
-        lambda: protocol, address.host, address.port, ssl=tls, server_hostname=address.host if tls else None
-    )
+    """Each address that the host's name has, one after the other: what the loop tells of several failures at once does
+    not say that all of them refused."""
+    loop = asyncio.get_running_loop()
+    failures: list[OSError] = []
+    for host in await addresses_of(address):
+        try:
+            await loop.create_connection(
+                lambda: protocol, host, address.port, ssl=tls, server_hostname=address.host if tls else None
+            )
+        except OSError as error:
+            failures.append(error)
+        else:
+            return
+    others = [error for error in failures if not isinstance(error, ConnectionRefusedError)]
+    raise (others or failures)[0]
+
+
+async def addresses_of(address: Address) -> list[str]:
+    try:
+        return [str(ipaddress.ip_address(address.host))]
+    except ValueError:
+        found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
 
 
 class RefusedError(PeerLostError):
