@@ -6,6 +6,7 @@ from moldau.server.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     alter_configs,
+    alter_partition,
     alter_partition_reassignments,
     alter_replica_log_dirs,
     api_versions,
@@ -68,7 +69,7 @@ HANDLERS = (
     list_transactions, update_features,
     offset_commit, join_group, heartbeat, leave_group, sync_group, describe_groups, list_groups, delete_groups,
     offset_delete, consumer_group_heartbeat, consumer_group_describe,
-    introduce_broker, envelope, broker_heartbeat,
+    introduce_broker, envelope, broker_heartbeat, alter_partition,
 )  # fmt: skip
 
 APIS: dict[int, Api] = {handler.API.key: handler.API for handler in HANDLERS}
