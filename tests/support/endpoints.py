@@ -114,6 +114,14 @@ class EndPoint:
     def image(self) -> ClusterImage:
         return self.world.image
 
+    def subscribe(self, *_: object) -> None:
+        """As the holder of images: the world tells whom it has to."""
+
+    async def reached(self, version: int) -> ClusterImage:
+        while self.world.image.version < version:
+            await self.world.next_image()
+        return self.world.image
+
     @property
     def is_active(self) -> bool:
         return self.active_id == self.broker_id

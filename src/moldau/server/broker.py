@@ -5,14 +5,14 @@ of an API.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from moldau.config.broker import BrokerConfig
 from moldau.coordinators.groups.machine import GroupMachine
 from moldau.metadata.controller.features import SUPPORTED_FEATURES
-from moldau.metadata.image import ClusterImage, PartitionImage, TopicImage
+from moldau.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from moldau.metadata.publisher import ImageHolder
 from moldau.metrics import Counter, Metrics
 from moldau.replication.fetch_sessions import FetchSessions
@@ -27,6 +27,7 @@ from moldau.server.coordination.service import CoordinatorService
 from moldau.server.coordination.transactions import TransactionCoordinator
 from moldau.server.fetching import FetchRound
 from moldau.server.forwarding import Forwarding
+from moldau.server.lingering import LingeringBrokers
 from moldau.server.partition_table import PartitionTable
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.producing import Produce
@@ -49,6 +50,11 @@ class Node:
     host: str
     port: int
     rack: str | None
+
+
+def as_node(broker: BrokerImage, listener: str) -> Node | None:
+    endpoint = broker.listeners.get(listener)
+    return None if endpoint is None else Node(broker.id, endpoint.host, endpoint.port, broker.rack)
 
 
 class Broker:
@@ -95,8 +101,12 @@ class Broker:
         self.apis = apis
         #: What only the controller decides goes through it.
         self.forwarding: Forwarding | None = None
-        #: Topics as Metadata writes them, by name and version; valid for this very TopicImage.
-        self.metadata_cache: dict[tuple[str, int], tuple[TopicImage, Encoded]] = {}
+        self.lingering = LingeringBrokers(services.clocks.monotonic)
+        images.subscribe(self.lingering.apply)
+        #: Brokers that may have died a moment ago: what they lead is about to move.
+        self.suspects: Collection[int] = frozenset()
+        #: Topics as Metadata writes them, by name and version; valid for this very topic and these very brokers.
+        self.metadata_cache: dict[tuple[str, int], tuple[TopicImage, Mapping[int, BrokerImage], Encoded]] = {}
         self._produce_requests: dict[int, Counter] = {}
         self.bytes_in = metrics.counter(SERVER, "BrokerTopicMetrics", "BytesInPerSec")
         self.bytes_out = metrics.counter(SERVER, "BrokerTopicMetrics", "BytesOutPerSec")
@@ -115,15 +125,20 @@ class Broker:
     # --- who is who ---
 
     def nodes(self, listener: str) -> list[Node]:
-        found = []
-        for broker in self.image.brokers.values():
-            endpoint = broker.listeners.get(listener)
-            if endpoint is not None and not broker.fenced:
-                found.append(Node(broker.id, endpoint.host, endpoint.port, broker.rack))
-        return found
+        """The brokers that clients of this listener can use."""
+        found = (as_node(broker, listener) for broker in self.image.brokers.values() if not broker.fenced)
+        return [node for node in found if node is not None]
 
-    def this_node(self, listener: str) -> Node:
-        return next(node for node in self.nodes(listener) if node.node_id == self.node_id)
+    def listed_nodes(self, listener: str) -> list[Node]:
+        """As `nodes`, with those that have just gone."""
+        gone = (as_node(broker, listener) for broker in self.lingering.brokers())
+        return self.nodes(listener) + [node for node in gone if node is not None]
+
+    @property
+    def controller_id(self) -> int:
+        """Who decides; a broker that never had to share that knows only itself."""
+        present = self.image.controller
+        return self.node_id if present is None else present.id
 
     def offline_replicas(self, topic: str, index: int, state: PartitionImage) -> list[int]:
         partition = self.partitions.find(topic, index)

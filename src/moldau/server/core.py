@@ -36,7 +36,7 @@ from moldau.server.dispatch import Dispatcher
 from moldau.server.duties import begin_duties, begin_transaction_duties
 from moldau.server.dynamic_config import DynamicConfig, reconfigured_topics
 from moldau.server.forwarding import Forwarding
-from moldau.server.gauges import register_gauges
+from moldau.server.gauges import register_controller_gauges, register_gauges
 from moldau.server.handlers.catalogue import APIS
 from moldau.server.listeners import Host
 from moldau.server.membership import Lineage, Membership
@@ -214,6 +214,7 @@ class BrokerCore:
         self.host = Host(config, self.dispatcher.dispatch, self.services.run_blocking, self.metrics, gate)
         self._dynamic.subscribe(self._reconfigure)
         register_gauges(self.metrics, self.partitions, self.logs)
+        register_controller_gauges(self.metrics, lambda: self.images.image, config.node_id)
 
     def _begin_coordination(self) -> None:
         timers = LoopTimers(self._loop)

@@ -76,6 +76,10 @@ class Forwarding:
         self._monotonic = monotonic
         self._requests: Mapping[int, Decided] = CONTROLLER_REQUESTS
 
+    @property
+    def decides_here(self) -> bool:
+        return self._authority.is_active
+
     def concerns(self, api_key: int, request: Message) -> bool:
         decided = self._requests.get(api_key)
         return decided is not None and decided.applies(request)
@@ -109,7 +113,7 @@ class Forwarding:
 
         async def attempt() -> R | None:
             controller = self._authority.active_id
-            if controller is None:
+            if controller is None or self._authority.is_active:
                 return None
             answer = await self._peers.get(controller).call(request, answer_class, Lane.FORWARD)
             return None if is_refused(answer) else answer

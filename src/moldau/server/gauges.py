@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
+from moldau.metadata.image import ClusterImage, PartitionImage
 from moldau.metrics import Metrics
 from moldau.server.partition_table import PartitionTable
 from moldau.storage.manager import LogManager
@@ -12,7 +15,7 @@ def register_gauges(metrics: Metrics, partitions: PartitionTable, logs: LogManag
     metrics.gauge(lambda: sum(1 for _ in partitions), *replicas, "PartitionCount")
     metrics.gauge(lambda: sum(partition.leads for partition in partitions), *replicas, "LeaderCount")
     metrics.gauge(
-        lambda: sum(len(partition.in_sync) < len(partition.replicas) for partition in partitions),
+        lambda: sum(one.leads and len(one.in_sync) < len(one.replicas) for one in partitions),
         *replicas,
         "UnderReplicatedPartitions",
     )
@@ -27,3 +30,34 @@ def register_gauges(metrics: Metrics, partitions: PartitionTable, logs: LogManag
         "LogManager",
         "OfflineLogDirectoryCount",
     )
+
+
+def register_controller_gauges(metrics: Metrics, image: Callable[[], ClusterImage], broker_id: int) -> None:
+    """The cluster as the controller sees it; brokers that are not the controller show zeros, so that sums are right."""
+
+    def gauge(name: str, figure: Callable[[ClusterImage], int]) -> None:
+        def value() -> int:
+            current = image()
+            return figure(current) if controls(current, broker_id) else 0
+
+        metrics.gauge(value, "kafka.controller", "KafkaController", name)
+
+    gauge("ActiveControllerCount", lambda _: 1)
+    gauge("GlobalTopicCount", lambda current: len(current.topics))
+    gauge("GlobalPartitionCount", lambda current: sum(1 for _ in partitions_of(current)))
+    gauge("OfflinePartitionsCount", lambda current: sum(one.leader < 0 for one in partitions_of(current)))
+    gauge(
+        "PreferredReplicaImbalanceCount",
+        lambda current: sum(one.leader >= 0 and one.leader != one.replicas[0] for one in partitions_of(current)),
+    )
+    gauge("ActiveBrokerCount", lambda current: sum(not one.fenced for one in current.brokers.values()))
+    gauge("FencedBrokerCount", lambda current: sum(one.fenced for one in current.brokers.values()))
+
+
+def controls(image: ClusterImage, broker_id: int) -> bool:
+    """A broker that never had to share that controls itself."""
+    return image.controller is None or image.controller.id == broker_id
+
+
+def partitions_of(image: ClusterImage) -> Iterator[PartitionImage]:
+    return (partition for topic in image.topics.values() for partition in topic.partitions)

@@ -355,3 +355,12 @@ def test_what_a_client_may_not_alter(cluster: Cluster, kind: int, name: str, cod
 )
 def test_lists_are_split_as_java_does(text: str, pieces: list[str]) -> None:
     assert java_split(text) == pieces
+
+
+def test_the_controller_takes_the_settings_of_every_broker_that_is_registered() -> None:
+    cluster = Cluster({1: None, 2: None})
+    (altered,) = alter(cluster, resource(BROKER, "2", ("log.retention.ms", SET, "99")))
+    assert altered.code == 0
+    assert cluster.image.broker_settings[2].values == {"log.retention.ms": "99"}
+    (unknown,) = alter(cluster, resource(BROKER, "3", ("log.retention.ms", SET, "99")))
+    assert unknown.code == 42

@@ -134,7 +134,7 @@ def alter_configs(
                 raise _unknown_type(resource.resource_type)
             wanted = {key: value for key, value in resource.settings if value is not None}
             if kind is ResourceType.BROKER:
-                _check_broker_name(name, broker.node_id)
+                _check_broker_name(image, name, broker.node_id)
                 _check_broker_settings(wanted, broker, per_broker=bool(name))
             _check_permission(may_alter, kind, name)
             check_min_insync(kind, name, _differing(settings_of(image, kind, name).values, wanted))
@@ -248,7 +248,7 @@ def _stored(
 
 def _check_broker_changes(image: ClusterImage, resource: ResourceChanges, broker: BrokerConfig) -> None:
     name = resource.resource_name
-    _check_broker_name(name, broker.node_id)
+    _check_broker_name(image, name, broker.node_id)
     known = broker_settings()
     for change in resource.changes:
         if change.operation not in _OPERATIONS:
@@ -265,9 +265,9 @@ def _check_broker_changes(image: ClusterImage, resource: ResourceChanges, broker
     _check_broker_settings(wanted, broker, per_broker=bool(name))
 
 
-def _check_broker_name(name: str, node_id: int) -> None:
-    """A broker takes changes of its own settings, and of those that all brokers have by default (no name)."""
-    if name and parse_node_id(name) != node_id:
+def _check_broker_name(image: ClusterImage, name: str, node_id: int) -> None:
+    """Settings of a broker that is registered, or those that all brokers have by default (no name)."""
+    if name and (number := parse_node_id(name)) != node_id and number not in image.brokers:
         raise invalid_request(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from moldau.config.broker import BrokerConfig
-from moldau.metadata.controller.decision import everyone
 from moldau.metadata.controller.topic_creation import NewTopic
-from moldau.server.controller import Controller
 from moldau.server.coordination.groups import OFFSETS_TOPIC
 from moldau.server.coordination.transactions import TRANSACTIONS_TOPIC
+from moldau.server.topic_making import make_topic
 from moldau.types.errors import ErrorCode, KafkaError
 
+if TYPE_CHECKING:
+    from moldau.server.broker import Broker
 
-async def ensure(controller: Controller, wanted: NewTopic) -> None:
+
+async def ensure(broker: Broker, wanted: NewTopic) -> None:
     """Raises COORDINATOR_NOT_AVAILABLE if the topic cannot be had, for example for want of brokers."""
-    (created,) = await controller.create_topics([wanted], False, everyone)
-    if created.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, created.message)
+    try:
+        await make_topic(broker, wanted)
+    except KafkaError as error:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
 
 
 def offsets_topic(config: BrokerConfig) -> NewTopic:

@@ -1,7 +1,7 @@
 """AlterConfigs, versions 0 to 2: all settings at once of a topic, this broker, all brokers by default, a group or a
 subscription to client metrics; what is not named goes back to its default. Only validated if so asked.
 
-Settings of other brokers are refused: each broker takes its own. Apache Kafka never answers a request that names a
+Settings of brokers that are not registered are refused. Apache Kafka never answers a request that names a
 resource twice; we answer as to IncrementalAlterConfigs.
 """
 

@@ -33,13 +33,23 @@ def handle(broker: Broker, context: RequestContext, request: DescribeClusterRequ
         operations = authorized_operations(broker.authorizer, context, Resource.CLUSTER, "kafka-cluster")
     return DescribeClusterResponse(
         cluster_id=broker.image.cluster_id or "",
-        controller_id=broker.node_id,
-        brokers=[
-            DescribeClusterBroker(broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-            for node in broker.nodes(context.client.listener)
-        ],
+        controller_id=broker.controller_id,
+        brokers=described_brokers(broker, context.client.listener, request.include_fenced_brokers),
         cluster_authorized_operations=operations,
     )
+
+
+def described_brokers(broker: Broker, listener: str, with_fenced: bool) -> list[DescribeClusterBroker]:
+    found = []
+    for each in broker.image.brokers.values():
+        endpoint = each.listeners.get(listener)
+        if endpoint is not None and (with_fenced or not each.fenced):
+            found.append(
+                DescribeClusterBroker(
+                    broker_id=each.id, host=endpoint.host, port=endpoint.port, rack=each.rack, is_fenced=each.fenced
+                )
+            )
+    return found
 
 
 API = Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, DescribeClusterRequest, handle)

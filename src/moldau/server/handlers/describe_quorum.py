@@ -1,13 +1,15 @@
 """DescribeQuorum, versions 0 to 2: who keeps the cluster's metadata.
 
-There is no Raft here: this broker's own metadata store is told as a quorum of one, which leads, has committed all that
-it holds, and is reached at the broker's listeners. Its end offset is the store's revision, its epoch never changes.
+There is no Raft here: the metadata store is told as a log that the controller leads and that every broker which could
+be the controller follows, reached at its listeners. The end offset is the revision of this broker's image; that of
+other brokers is not known here. The epoch is the controller's.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moldau.metadata.image import BrokerImage
 from moldau.security.authorizer import Operation
 from moldau.security.context import RequestContext
 from moldau.server.config_access import may_access
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 METADATA_TOPIC = "__cluster_metadata"
 ONLY_EPOCH = 1
+UNKNOWN = -1
 
 
 def handle(broker: Broker, context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
@@ -42,8 +45,8 @@ def handle(broker: Broker, context: RequestContext, request: DescribeQuorumReque
     if asked != [(METADATA_TOPIC, 0)] or len(request.topics) != 1:
         return unknown_partitions(request)
     return DescribeQuorumResponse(
-        topics=[TopicDataInResponse(topic_name=METADATA_TOPIC, partitions=[quorum_of_one(broker)])],
-        nodes=[this_node(broker)],
+        topics=[TopicDataInResponse(topic_name=METADATA_TOPIC, partitions=[quorum(broker)])],
+        nodes=[as_node(each) for each in voters(broker)],
     )
 
 
@@ -66,24 +69,40 @@ def unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumResponse
     )
 
 
-def quorum_of_one(broker: Broker) -> PartitionDataInResponse:
-    now_ms, end_offset = broker.wall_ms(), broker.image.version
-    voter = ReplicaState(
-        replica_id=broker.node_id,
+def voters(broker: Broker) -> list[BrokerImage]:
+    """Every broker that could be the controller: each follows the same log of changes."""
+    return [each for each in broker.image.brokers.values() if each.id == broker.node_id or not each.fenced]
+
+
+def quorum(broker: Broker) -> PartitionDataInResponse:
+    end_offset, present = broker.image.version, broker.image.controller
+    return PartitionDataInResponse(
+        leader_id=broker.controller_id,
+        leader_epoch=ONLY_EPOCH if present is None else present.epoch,
+        high_watermark=end_offset,
+        current_voters=[state_of(broker, each, end_offset) for each in voters(broker)],
+    )
+
+
+def state_of(broker: Broker, voter: BrokerImage, end_offset: int) -> ReplicaState:
+    """How far the others are only they know."""
+    if voter.id != broker.node_id:
+        return ReplicaState(
+            replica_id=voter.id, log_end_offset=UNKNOWN, last_fetch_timestamp=UNKNOWN, last_caught_up_timestamp=UNKNOWN
+        )
+    now_ms = broker.wall_ms()
+    return ReplicaState(
+        replica_id=voter.id,
         log_end_offset=end_offset,
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,
     )
-    return PartitionDataInResponse(
-        leader_id=broker.node_id, leader_epoch=ONLY_EPOCH, high_watermark=end_offset, current_voters=[voter]
-    )
 
 
-def this_node(broker: Broker) -> Node:
-    listeners = broker.image.brokers[broker.node_id].listeners
+def as_node(voter: BrokerImage) -> Node:
     return Node(
-        node_id=broker.node_id,
-        listeners=[Listener(name=name, host=each.host, port=each.port) for name, each in listeners.items()],
+        node_id=voter.id,
+        listeners=[Listener(name=name, host=each.host, port=each.port) for name, each in voter.listeners.items()],
     )
 
 

@@ -1,6 +1,7 @@
 """FindCoordinator, versions 0 to 6: which broker coordinates a group or a transactional id.
 
-On one node it is always this one; the first question creates the internal topic. Share coordinators (key type 2) are
+It is the broker that leads the partition of the internal topic to which the key belongs; the first question creates the
+topic. Share coordinators (key type 2) are
 not served.
 """
 
@@ -8,16 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moldau.coordinators.sharding import partition_for
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
+from moldau.server.coordination.groups import OFFSETS_TOPIC
 from moldau.server.coordination.internal_topics import ensure, offsets_topic, transactions_topic
+from moldau.server.coordination.transactions import TRANSACTIONS_TOPIC
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
-    from moldau.server.broker import Broker
+    from moldau.server.broker import Broker, Node
 
 BATCHED_FROM = 4
 # What Apache Kafka says up to version 3, word for word.
@@ -29,6 +33,8 @@ REFUSAL = (
 
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+TOPICS = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
+NOT_AVAILABLE = "The coordinator is not available."
 
 
 async def handle(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
@@ -56,7 +62,7 @@ async def make_available(broker: Broker, key_type: int) -> ErrorCode:
     topic = wanted(broker.config)
     if topic.name not in broker.image.topics:
         try:
-            await ensure(broker.controller, topic)
+            await ensure(broker, topic)
         except KafkaError as error:
             return error.code
     return ErrorCode.NONE
@@ -67,8 +73,19 @@ def coordinator(broker: Broker, context: RequestContext, key_type: int, key: str
     if code:
         message = REFUSAL if code is ErrorCode.INVALID_REQUEST and key_type != SHARE else ""
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message)
-    node = broker.this_node(context.client.listener)
+    node = leader_of_shard(broker, context.client.listener, TOPICS[key_type], key)
+    if node is None:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=NOT_AVAILABLE)
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message="")
+
+
+def leader_of_shard(broker: Broker, listener: str, topic_name: str, key: str) -> Node | None:
+    topic = broker.image.topics.get(topic_name)
+    if topic is None:
+        return None
+    leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
+    return next((node for node in broker.nodes(listener) if node.node_id == leader), None)
 
 
 def permission(broker: Broker, context: RequestContext, key_type: int, key: str) -> ErrorCode:

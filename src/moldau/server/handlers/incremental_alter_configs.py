@@ -2,7 +2,7 @@
 subscriptions to client metrics are set, deleted, appended to or subtracted from; levels of this broker's loggers are
 set until it stops. Only validated if so asked.
 
-Settings of other brokers are refused: each broker takes its own.
+Settings of brokers that are not registered are refused.
 """
 
 from __future__ import annotations

@@ -27,6 +27,8 @@ log = logging.getLogger("moldau.server.peers")
 
 FIRST_PAUSE_SECONDS: Final = 0.01
 LONGEST_PAUSE_SECONDS: Final = 1.0
+SUSPICION_SECONDS: Final = 1.0
+"""Longer than an election takes; where nothing has come of it by then, nobody should wait for it."""
 
 Evidence = Callable[[int, UUID], None]
 """Told the id of a broker, and which life of it has ended."""
@@ -59,10 +61,12 @@ class LinkJudge:
 class Link:
     """The link to one registration of a broker."""
 
-    def __init__(self, endpoint: Endpoint, opener: Opener, evidence: Evidence) -> None:
+    def __init__(self, endpoint: Endpoint, opener: Opener, evidence: Evidence, changed: Callable[[Link], None]) -> None:
+        """`changed` is told whenever the link was lost or is there again."""
         self.endpoint = endpoint
         self._opener = opener
         self._evidence = evidence
+        self._changed = changed
         self._judge = LinkJudge()
         self._connection: PeerConnection | None = None
         self.tried = asyncio.Event()
@@ -101,7 +105,9 @@ class Link:
                 self._evidence(self.endpoint.broker_id, dead)
             if self.is_open:
                 pause = 0.0
+                self._changed(self)
                 await ended.wait()
+                self._changed(self)
             else:
                 pause = min(max(pause * 2, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
                 await asyncio.sleep(pause)
@@ -116,6 +122,8 @@ class Links:
         self._opener = opener
         self._evidence = evidence
         self._links: dict[int, Link] = {}
+        #: Brokers whose link ended a moment ago: they may be dead, which the next attempt or the next image will tell.
+        self.suspects: set[int] = set()
         self._told = metrics.counter("moldau.server", "PeerLinks", "DeathsPerSec")
         metrics.gauge(lambda: sum(link.is_open for link in self._links.values()), "moldau.server", "PeerLinks", "Open")
 
@@ -129,9 +137,11 @@ class Links:
             if wanted.get(broker_id) != link.endpoint:
                 link.close()
                 del self._links[broker_id]
+                self.suspects.discard(broker_id)
+        self.suspects -= {broker_id for broker_id in self.suspects if image.brokers[broker_id].fenced}
         for broker_id, endpoint in wanted.items():
             if broker_id not in self._links:
-                self._links[broker_id] = Link(endpoint, self._opener, self._dead)
+                self._links[broker_id] = Link(endpoint, self._opener, self._dead, self._changed)
 
     def apply(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
         if old.brokers is not new.brokers:
@@ -150,6 +160,14 @@ class Links:
     async def close(self) -> None:
         links, self._links = self._links, {}
         await asyncio.gather(*(link.close() for link in links.values()), return_exceptions=True)
+
+    def _changed(self, link: Link) -> None:
+        broker_id = link.endpoint.broker_id
+        if link.is_open:
+            self.suspects.discard(broker_id)
+        elif self._links.get(broker_id) is link:
+            self.suspects.add(broker_id)
+            asyncio.get_running_loop().call_later(SUSPICION_SECONDS, self.suspects.discard, broker_id)
 
     def _dead(self, broker_id: int, incarnation: UUID) -> None:
         self._told.value += 1

@@ -102,6 +102,33 @@ async def test_a_process_that_was_restarted_at_the_same_address_is_another_one()
 
 
 @on_loop
+async def test_a_broker_is_suspected_from_the_end_of_its_link_until_more_is_known() -> None:
+    blocked, free = asyncio.Event(), asyncio.Event()
+
+    async def dial(address: Address, protocol: PeerConnection, tls: object) -> None:
+        if blocked.is_set():
+            await free.wait()
+        await dial_tcp(address, protocol, None)
+
+    async with FakeBroker(no_answer) as broker:
+        scene = Scene(broker, replace(OPENER, dial=dial))
+        await scene.links.tried(10)
+        assert scene.links.suspects == set()
+        blocked.set()
+        broker.cut()
+        await until(lambda: scene.links.suspects == {2})
+        free.set()
+        await until(lambda: scene.links.suspects == set())
+        assert scene.dead == []
+        free.clear()
+        broker.cut()
+        await until(lambda: scene.links.suspects == {2})
+        scene.become()
+        assert scene.links.suspects == set()
+        await scene.links.close()
+
+
+@on_loop
 async def test_a_link_that_was_cut_and_comes_back_says_nothing() -> None:
     async with FakeBroker(no_answer) as broker:
         scene = Scene(broker)
