@@ -29,6 +29,7 @@ from moldau.server.controller import Controller
 from moldau.server.controllership import Controllership
 from moldau.server.coordination.groups import forget_deleted_topics, group_service
 from moldau.server.coordination.loop_timers import LoopTimers
+from moldau.server.coordination.marker_routing import MarkerRouter
 from moldau.server.coordination.markers import MarkerWriter
 from moldau.server.coordination.service import CoordinatorService
 from moldau.server.coordination.transactions import TransactionCoordinator
@@ -231,7 +232,12 @@ class BrokerCore:
             wall_ms,
             services.new_uuid,
         )
-        markers = MarkerWriter(self.partitions, self.appends, wall_ms, self._transaction_ended)
+        markers = MarkerRouter(
+            self.config.node_id,
+            MarkerWriter(self.partitions, self.appends, wall_ms, self._transaction_ended),
+            lambda: self.images.image,
+            lambda: self.images.reached(self.images.image.version + 1),
+        )
         self.transactions = TransactionCoordinator(
             timers,
             self.partitions,

@@ -1,13 +1,11 @@
-"""Writes transaction markers into partitions: the local half of what brokers will do for each other.
+"""Writes transaction markers into partitions that this broker leads, for its own coordinators and those of others.
 
-A marker is appended as a control batch and counts when it is committed. A partition that is gone needs none; one that
-cannot take it now is tried again, since the transaction stays open for read_committed consumers until it has.
+A marker is appended as a control batch and counts when it is committed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -25,12 +23,6 @@ from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
 from moldau.wire.control import EndTransactionMarker, build_end_transaction_batch
 
-log = logging.getLogger("moldau.server.coordination")
-
-RETRY_SECONDS = 0.5
-#: What a marker cannot be written for now, but perhaps soon.
-PASSING = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR))
-
 
 class EndListener(Protocol):
     """Told that a transaction has ended in a partition: the group coordinator, of its offsets."""
@@ -46,22 +38,6 @@ class MarkerWriter:
         self._appends = appends
         self._wall_ms = wall_ms
         self._ended = ended
-
-    async def write_all(self, markers: Markers) -> None:
-        """Returns when every partition that still exists has its marker."""
-        await asyncio.gather(*(self._insist(markers, partition) for partition in markers.partitions))
-
-    async def _insist(self, markers: Markers, topic_partition: TopicPartition) -> None:
-        while True:
-            code = await self.write(markers, topic_partition)
-            if code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-                # Another coordinator has taken over, and ends what was ours.
-                raise KafkaError(code)
-            if code not in PASSING:
-                if code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-                    log.warning("%s: no marker for %s: %s", topic_partition, markers.transactional_id, code.name)
-                return
-            await asyncio.sleep(RETRY_SECONDS)
 
     async def write(self, markers: Markers, topic_partition: TopicPartition) -> ErrorCode:
         done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()

@@ -23,7 +23,7 @@ from moldau.server.appends import AppendQueue, RunBlocking
 from moldau.server.coordination.endings import Endings
 from moldau.server.coordination.futures import answer_of
 from moldau.server.coordination.loop_timers import SECOND_CHANCE_SECONDS
-from moldau.server.coordination.markers import MarkerWriter
+from moldau.server.coordination.marker_routing import MarkerRouter
 from moldau.server.coordination.service import CoordinatorService
 from moldau.server.partition_table import PartitionTable
 from moldau.server.producer_ids import ProducerIds
@@ -60,7 +60,7 @@ class TransactionCoordinator:
         monotonic: Callable[[], float],
         wall_ms: Callable[[], int],
         producer_ids: ProducerIds,
-        markers: MarkerWriter,
+        markers: MarkerRouter,
     ) -> None:
         self._producer_ids = producer_ids
         self._markers = markers

@@ -4,7 +4,9 @@ broker.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterable, Mapping
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from moldau.coordinators.transactions.machine import Markers
@@ -31,11 +33,18 @@ async def handle(broker: Broker, context: RequestContext, request: WriteTxnMarke
     allowed = broker.authorizer.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER, "kafka-cluster")
     #: The answer has one entry for each producer, whatever was asked for it.
     codes: dict[int, dict[TopicPartition, ErrorCode]] = {}
-    for marker in request.markers:
-        wanted = [TopicPartition(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
-        for partition in wanted:
-            code = await write(broker, marker, partition) if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            codes.setdefault(marker.producer_id, {})[partition] = code
+    wanted = [
+        (marker, TopicPartition(topic.name, index))
+        for marker in request.markers
+        for topic in marker.topics
+        for index in topic.partition_indexes
+    ]
+    written: Iterable[ErrorCode] = repeat(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if allowed:
+        # Each waits for its replicas, all at the same time.
+        written = await asyncio.gather(*(write(broker, *each) for each in wanted))
+    for (marker, partition), code in zip(wanted, written, strict=False):
+        codes.setdefault(marker.producer_id, {})[partition] = code
     return WriteTxnMarkersResponse(markers=[result(producer_id, found) for producer_id, found in codes.items()])
 
 
