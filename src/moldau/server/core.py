@@ -46,6 +46,8 @@ from moldau.server.peers.network import NetworkPeers
 from moldau.server.peers.opening import Opener, Self
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.recovery_progress import RecoveryProgress
+from moldau.server.replicas.isr_changes import neighbours_in
+from moldau.server.replicas.replication import Replication
 from moldau.server.services import Services
 from moldau.server.upkeep import Upkeep
 from moldau.storage.folders import Mark
@@ -92,6 +94,7 @@ class BrokerCore:
         await self._become_a_member(advertised)
         self._load_partitions()
         self._build_broker()
+        self.replication.begin(self.images, self.upkeep)
         begin_transaction_duties(self.upkeep, self.config, self.transactions)
         clocks = self.services.clocks
         begin_duties(self.upkeep, self.config, self.logs, self.host, clocks.wall_ms, self._loop.time)
@@ -127,7 +130,10 @@ class BrokerCore:
             new_uuid=services.new_uuid,
             jitter=lambda limit: rng.randrange(limit) if limit > 0 else 0,
         )
-        self.partitions = PartitionTable(self.config.node_id, self.logs, self.topic_config)
+        neighbours = neighbours_in(
+            lambda: self.images.image, services.clocks.monotonic, lambda: self.config.replica_lag_time_max_ms
+        )
+        self.partitions = PartitionTable(self.config.node_id, self.logs, self.topic_config, neighbours)
         self.logs.high_watermark = self.partitions.high_watermark
         await self.logs.open(self.images.image.cluster_id or "")
         image = self.images.image
@@ -192,6 +198,16 @@ class BrokerCore:
             self._loop.call_soon, self.services.run_blocking, self.logs.io_failed, self._segment_rolled, gate
         )
         self._begin_coordination()
+        self.replication = Replication(
+            lambda: self.config,
+            self.services,
+            self.peers,
+            self.partitions,
+            self.logs,
+            self._segment_rolled,
+            self.controller,
+            lambda: self.membership.epoch,
+        )
         self.broker = Broker(
             config,
             self.services,
@@ -211,6 +227,7 @@ class BrokerCore:
         self.broker.forwarding = Forwarding(
             self.broker, self.controller, self.peers, self.images.next, self.services.clocks.monotonic
         )
+        self.broker.propose_isr = self.replication.propose
         self.dispatcher = Dispatcher(self.broker, APIS)
         self.host = Host(config, self.dispatcher.dispatch, self.services.run_blocking, self.metrics, gate)
         self._dynamic.subscribe(self._reconfigure)
@@ -292,6 +309,7 @@ class BrokerCore:
     async def stop(self) -> None:
         """Lets requests under way finish; those that wait are sent away."""
         await self.upkeep.stop()
+        await self.replication.stop()
         self.appends.flush()
         # Whoever waits for a group is sent to its next coordinator, instead of being waited for.
         await self.transactions.stop()
