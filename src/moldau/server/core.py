@@ -42,6 +42,7 @@ from moldau.server.handlers.catalogue import APIS
 from moldau.server.listeners import Host
 from moldau.server.membership import Lineage, Membership
 from moldau.server.partition_table import PartitionTable
+from moldau.server.peers.links import Links
 from moldau.server.peers.network import NetworkPeers
 from moldau.server.peers.opening import Opener, Self
 from moldau.server.producer_ids import ProducerIds
@@ -60,6 +61,9 @@ log = logging.getLogger("moldau.server.core")
 
 #: How long a stop waits until others have taken over what this broker leads.
 LEAVE_SECONDS = 30.0
+
+#: How long a start waits for the links to other brokers.
+LINK_SECONDS = 1.0
 
 #: A client's listener: its name, and the host and port that it is told.
 Advertised = Mapping[str, tuple[str, int]]
@@ -169,15 +173,27 @@ class BrokerCore:
             config.node_id, services, images, self.controller, self.controllership, self.peers, self._failed_folders
         )
 
+        self.links = Links(
+            config.node_id,
+            config.inter_broker_listener_name,
+            opener,
+            self.controllership.evidence_of_death,
+            self.metrics,
+        )
+
     def _ourselves(self) -> Self:
         return Self(self.config.node_id, self.images.image.cluster_id or "", self.membership.incarnation)
 
     async def _become_a_member(self, advertised: Advertised) -> None:
         listeners = tuple(Listener(name, host, port, "PLAINTEXT") for name, (host, port) in advertised.items())
         await self.membership.register(listeners, self.config.broker_rack, self._lineage())
+        if self.config.moldau_peer_links_enable:
+            self.links.load(self.images.image)
+            self.images.subscribe(self.links.apply)
         self.controllership.begin()
         self.membership.begin()
         await self.membership.admitted()
+        await self.links.tried(LINK_SECONDS)
 
     def _lineage(self) -> Lineage:
         clean_epochs = {directory.clean_epoch for directory in self.logs.directories}
@@ -321,6 +337,7 @@ class BrokerCore:
         broker_epoch = self.membership.epoch
         await self.membership.stop()
         await self.controllership.stop()
+        await self.links.close()
         self.peers.close()
         self.images.stop()
         await self.logs.close(clean=True, broker_epoch=broker_epoch)
