@@ -244,6 +244,7 @@ class BrokerCore:
             self.broker, self.controller, self.peers, self.images.next, self.services.clocks.monotonic
         )
         self.broker.propose_isr = self.replication.propose
+        self.broker.suspects = self.links.suspects
         self.dispatcher = Dispatcher(self.broker, APIS)
         self.host = Host(config, self.dispatcher.dispatch, self.services.run_blocking, self.metrics, gate)
         self._dynamic.subscribe(self._reconfigure)
@@ -269,7 +270,8 @@ class BrokerCore:
             self.config.node_id,
             MarkerWriter(self.partitions, self.appends, wall_ms, self._transaction_ended),
             lambda: self.images.image,
-            lambda: self.images.reached(self.images.image.version + 1),
+            self.images.next,
+            self.peers,
         )
         self.transactions = TransactionCoordinator(
             timers,
