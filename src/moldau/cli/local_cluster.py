@@ -68,11 +68,18 @@ class Layout:
 
 
 class LocalCluster:
-    def __init__(self, home: Path, layout: Layout, say: Say = lambda _line: None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        layout: Layout,
+        say: Say = lambda _line: None,
+        before_start: Callable[[], None] | None = None,
+    ) -> None:
         """Use `make` or `open`."""
         self.home = home
         self._layout = layout
         self._say = say
+        self._before_start = before_start
 
     @classmethod
     def make(
@@ -84,8 +91,10 @@ class LocalCluster:
         port: int | None = None,
         settings: Mapping[str, str] | None = None,
         say: Say = lambda _line: None,
+        before_start: Callable[[], None] | None = None,
     ) -> Self:
-        """A new cluster whose brokers listen from `port` on, each on the next one; None takes ports that are free."""
+        """A new cluster whose brokers listen from `port` on, each on the next one; None takes ports that are free.
+        `before_start` is one system call that each new process makes first."""
         if (home / STATE_FILE).exists():
             raise LocalClusterError(
                 f"{home} holds a cluster already: 'moldau cluster down' ends it, --delete removes it"
@@ -98,7 +107,7 @@ class LocalCluster:
             server.inner_ports = [next(ports), next(ports)]
         layout = Layout(servers, own, dict(settings or {}))
         home.mkdir(parents=True, exist_ok=True)
-        made = cls(home, layout, say)
+        made = cls(home, layout, say, before_start)
         made._save()
         return made
 
@@ -191,7 +200,12 @@ class LocalCluster:
         command = self._broker_command(member) if member.kind == "broker" else self._zookeeper_command(member)
         with self.log_file(member).open("ab") as output:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=self._before_start,  # noqa: PLW1509 - what callers give is one system call
             )
         member.pid, member.started = process.pid, start_of(process.pid)
         _children[process.pid] = process

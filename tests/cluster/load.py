@@ -1,0 +1,91 @@
+"""A producer that never pauses and remembers what it was promised: which record was acknowledged where."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from moldau.cli.local_cluster import LocalCluster
+from tests.cluster.looking import QUIET, read_all
+from tests.support.waiting import wait_until
+
+
+class Load:
+    """Numbers to a topic with acks=all, from a thread of its own; keys spread them over the partitions."""
+
+    def __init__(self, cluster: LocalCluster, topic: str) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 1,
+                "retry.backoff.ms": 20,
+                "reconnect.backoff.ms": 20,
+                "reconnect.backoff.max.ms": 200,
+                "message.timeout.ms": 120_000,
+                **QUIET,
+            }
+        )
+        self._cluster, self._topic = cluster, topic
+        self.acknowledged: dict[int, tuple[int, int]] = {}
+        self.failed: list[str] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        self.goes_on()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopping.set()
+        self._thread.join()
+        left = self._producer.flush(120.0)
+        if kind is None:
+            assert (left, self.failed) == (0, [])
+
+    def goes_on(self, more: int = 50) -> None:
+        """Waits until so many further records are acknowledged."""
+        goal = len(self.acknowledged) + more
+        wait_until(lambda: len(self.acknowledged) >= goal, f"{more} more acknowledged records", 90.0)
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stopping.is_set():
+            try:
+                self._producer.produce(self._topic, str(number), key=str(number % 97), on_delivery=self._delivered)
+                number += 1
+            except BufferError:
+                self._stopping.wait(0.01)
+            self._producer.poll(0.001)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failed.append(str(error))
+        else:
+            partition, offset = message.partition(), message.offset()
+            assert partition is not None
+            assert offset is not None
+            self.acknowledged[int(value_of(message))] = partition, offset
+
+    def assert_nothing_lost_or_doubled(self) -> None:
+        found = read_all(self._cluster, self._topic)
+        values = [int(value) for records in found.values() for _, value in records]
+        assert len(values) == len(set(values)), "a record is there twice"
+        places = {int(value): (partition, offset) for partition, records in found.items() for offset, value in records}
+        lost = {number: place for number, place in self.acknowledged.items() if places.get(number) != place}
+        assert lost == {}, f"{len(lost)} of {len(self.acknowledged)} acknowledged records are not where they were"
+        for partition, records in found.items():
+            for key in range(97):
+                numbers = [int(value) for _, value in records if int(value) % 97 == key]
+                assert numbers == sorted(numbers), f"out of order in partition {partition}"
+
+
+def value_of(message: Message) -> Any:
+    return message.value()
