@@ -131,7 +131,6 @@ RUN_AS_PRINTED = (
 
 # Their subject is still missing; `moldau.cli.kafka.catalogue` says what of it.
 STILL_MISSING = (
-    "bin/zookeeper-server-start.sh config/zookeeper.properties",
     "bin/connect-standalone.sh config/connect-standalone.properties config/connect-file-source.properties",
     (
         "bin/connect-standalone config/kafka/connect-standalone.properties config/connect-file-source.properties "
@@ -141,7 +140,6 @@ STILL_MISSING = (
         "bin/connect-standalone etc/schema-registry/connect-avro-standalone.properties "
         "etc/kafka-connect-jdbc/source-quickstart-sqlite.properties"
     ),
-    "zookeeper-shell.sh localhost:2181",
     (
         "kafka-reassign-partitions.sh --zookeeper localhost:2181 --generate --topics-to-move-json-file topics.json "
         "--broker-list 0,1,2"
@@ -170,6 +168,9 @@ STARTS_AND_STOPS = (
     "JMX_PORT=9990 bin/kafka-server-start.sh config/server0.properties",
     "kafka-server-stop.sh",
 )
+
+# Run by tests of their own, in tests/cli/test_zookeeper_tools.py.
+ZOOKEEPER_TOOLS = ("bin/zookeeper-server-start.sh config/zookeeper.properties", "zookeeper-shell.sh localhost:2181")
 
 # Programs that Kafka does not bring.
 NOT_OF_KAFKA = (

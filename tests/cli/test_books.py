@@ -22,6 +22,7 @@ from tests.cli.books import (
     RUN_AS_PRINTED,
     STARTS_AND_STOPS,
     STILL_MISSING,
+    ZOOKEEPER_TOOLS,
     Printed,
 )
 from tests.support.admin import admin_client, topic_names
@@ -116,7 +117,7 @@ def test_a_missing_command_says_what_is_missing(command: str, capsys: pytest.Cap
 
 
 def test_no_command_of_the_books_is_unaccounted_for() -> None:
-    printed = [each.command for each in RUN_AS_PRINTED] + [*STILL_MISSING, *STARTS_AND_STOPS]
+    printed = [each.command for each in RUN_AS_PRINTED] + [*STILL_MISSING, *STARTS_AND_STOPS, *ZOOKEEPER_TOOLS]
     programs = {program_of(command) for command in printed}
     named = {name.removesuffix(".sh") for name in NAMED_BY_THE_INDEX}
     assert named - programs - set(NOT_OF_KAFKA) == set()

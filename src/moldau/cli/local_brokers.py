@@ -33,6 +33,11 @@ class LocalBroker:
 
 def running_brokers() -> Iterator[tuple[int, list[str]]]:
     """Processes of this user that run `moldau broker start` or kafka-server-start."""
+    return (found for found in own_processes() if is_broker(found[1]))
+
+
+def own_processes() -> Iterator[tuple[int, list[str]]]:
+    """All others of this user, with their command lines."""
     for entry in PROCESSES.iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
@@ -42,8 +47,7 @@ def running_brokers() -> Iterator[tuple[int, list[str]]]:
             command = [part.decode(errors="replace") for part in (entry / "cmdline").read_bytes().split(b"\0")[:-1]]
         except OSError:
             continue
-        if is_broker(command):
-            yield int(entry.name), command
+        yield int(entry.name), command
 
 
 def is_broker(command: Sequence[str]) -> bool:

@@ -41,6 +41,7 @@ NOUNS: Final = (
     Noun("group", "moldau.cli.group"),
     Noun("config", "moldau.cli.config"),
     Noun("cluster", "moldau.cli.cluster"),
+    Noun("zookeeper", "moldau.cli.zookeeper"),
     Noun("txn", "moldau.cli.txn"),
     Noun("log", "moldau.cli.log"),
     Noun("profile", "moldau.cli.profile"),

@@ -61,6 +61,11 @@ _TOOLS: Final = (
          "org.apache.kafka.tools.VerifiableConsumer"),
     Tool("kafka-server-start", "server_start", "run a broker with a properties file", "kafka.Kafka"),
     Tool("kafka-server-stop", "server_stop", "stop the brokers of this machine"),
+    Tool("zookeeper-server-start", "zookeeper_server_start", "run a ZooKeeper server with a properties file",
+         "org.apache.zookeeper.server.quorum.QuorumPeerMain"),
+    Tool("zookeeper-server-stop", "zookeeper_server_stop", "stop the ZooKeeper servers of this machine"),
+    Tool("zookeeper-shell", "zookeeper_shell", "look into ZooKeeper",
+         "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka"),
     Tool("kafka-run-class", "run_class", "run one of these tools by the name of Kafka's class"),
 )  # fmt: skip
 
@@ -76,9 +81,6 @@ _LATER: Final = (
     LaterTool("connect-standalone", "run connectors in one process", "Connect is not built yet"),
     LaterTool("connect-distributed", "run connectors on a cluster of workers", "Connect is not built yet"),
     LaterTool("kafka-rest-start", "serve topics over HTTP", "the REST proxy is not built yet"),
-    LaterTool("zookeeper-shell", "look into ZooKeeper",
-              "no ZooKeeper is needed: kafka-topics --list and kafka-broker-api-versions show what stood there"),
-    LaterTool("zookeeper-server-start", "run ZooKeeper", "no ZooKeeper is needed: start a broker alone"),
     LaterTool("kafka-streams-application-reset", "reset a Streams application", "there is no port of Kafka Streams"),
 )  # fmt: skip
 
