@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-import time
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -65,7 +65,7 @@ def status(
             show(output, rows, lambda: [status_table(rows)])  # noqa: B023 - called at once
             if not watch:
                 return
-            time.sleep(LOOK_SECONDS)
+            threading.Event().wait(LOOK_SECONDS)
 
 
 def kill(number: Member, zookeeper: OfZookeeper = False, home: Home = DEFAULT_HOME) -> None:

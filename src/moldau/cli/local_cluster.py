@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -247,7 +248,7 @@ class LocalCluster:
                 raise LocalClusterError(f"{member.name} ended at its start:\n{said}")
             if time.monotonic() > end:
                 raise LocalClusterError(f"{member.name} does not serve; see {self.log_file(member)}")
-            time.sleep(LOOK_SECONDS)
+            threading.Event().wait(LOOK_SECONDS)
 
     def _is_ready(self, member: Process) -> bool:
         if member.kind == "broker":
@@ -295,7 +296,7 @@ class LocalCluster:
             reap(member.pid)
             if time.monotonic() > end:
                 raise LocalClusterError(f"{member.name} does not end; see {self.log_file(member)}")
-            time.sleep(LOOK_SECONDS)
+            threading.Event().wait(LOOK_SECONDS)
         member.pid, member.started = None, ""
         self._save()
 
