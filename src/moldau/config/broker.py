@@ -10,6 +10,7 @@ from moldau.config import broker_checks
 from moldau.config.broker_checks import BrokerConfigError
 from moldau.config.definition import ConfigError, Value
 from moldau.config.listeners import Listener, exposures
+from moldau.config.metrics_listeners import HttpAddress
 from moldau.config.synonyms import TOPIC_TO_BROKER, milliseconds, override
 from moldau.config.tables import broker_settings, topic_settings
 from moldau.config.zookeeper import ZooKeeperSettings
@@ -52,6 +53,7 @@ class BrokerConfig:
     inter_broker_listener_name: str
     log_dirs: tuple[str, ...]
     max_connections_per_ip_overrides: Mapping[str, int]
+    metrics_listeners: tuple[HttpAddress, ...]
     zookeeper: ZooKeeperSettings | None  # None: the metadata is this broker's own
 
     add_partitions_to_txn_retry_backoff_max_ms: int
@@ -171,6 +173,7 @@ class BrokerConfig:
             advertised_listeners=checked.endpoints.advertised,
             inter_broker_listener_name=checked.endpoints.inter_broker_name,
             log_dirs=checked.log_dirs,
+            metrics_listeners=checked.metrics_listeners,
             zookeeper=checked.zookeeper,
             max_connections_per_ip_overrides=MappingProxyType(checked.max_connections_per_ip_overrides),
             **attributes,
@@ -184,6 +187,7 @@ _COMPUTED = {
     "inter_broker_listener_name",
     "log_dirs",
     "max_connections_per_ip_overrides",
+    "metrics_listeners",
 }
 
 

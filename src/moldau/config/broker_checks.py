@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from moldau.config.definition import ConfigError, Setting, text_of
 from moldau.config.listeners import Endpoints, resolve
+from moldau.config.metrics_listeners import HttpAddress, metrics_listeners
 from moldau.config.synonyms import broker_synonyms, milliseconds
 from moldau.config.tables import broker_settings
 from moldau.config.zookeeper import ZooKeeperSettings, zookeeper_settings
@@ -38,6 +39,7 @@ def _line(problem: ConfigError) -> str:
 class Checked:
     endpoints: Endpoints
     zookeeper: ZooKeeperSettings | None
+    metrics_listeners: tuple[HttpAddress, ...]
     log_dirs: tuple[str, ...]
     max_connections_per_ip_overrides: dict[str, int]
 
@@ -47,6 +49,7 @@ def check(values: Mapping[str, Any], written: Mapping[str, str], *, dynamic: boo
     problems: list[ConfigError] = []
     endpoints = _attempt(problems, lambda: resolve(values, written))
     zookeeper = _attempt(problems, lambda: zookeeper_settings(values))
+    metrics = _attempt(problems, lambda: metrics_listeners(values["metrics.listeners"]))
     overrides = _attempt(problems, lambda: _connection_overrides(values["max.connections.per.ip.overrides"]))
     # Kafka lets dynamic settings disagree about these; creating topics fails then, with the same words.
     for rule in _RULES if dynamic else (*_RULES, _check_compaction_lags):
@@ -54,9 +57,9 @@ def check(values: Mapping[str, Any], written: Mapping[str, str], *, dynamic: boo
             rule(values)
         except ConfigError as problem:
             problems.append(problem)
-    if problems or endpoints is None or overrides is None:
+    if problems or endpoints is None or overrides is None or metrics is None:
         raise BrokerConfigError(problems)
-    return Checked(endpoints, zookeeper, values["log.dirs"] or values["log.dir"], overrides)
+    return Checked(endpoints, zookeeper, metrics, values["log.dirs"] or values["log.dir"], overrides)
 
 
 def _attempt(problems: list[ConfigError], step: Callable[[], _Result]) -> _Result | None:

@@ -6,20 +6,23 @@ from collections.abc import Callable, Iterator
 
 from moldau.metadata.image import ClusterImage, PartitionImage
 from moldau.metrics import Metrics
+from moldau.replication.partition import Partition
 from moldau.server.partition_table import PartitionTable
 from moldau.storage.manager import LogManager
 
 
 def register_gauges(metrics: Metrics, partitions: PartitionTable, logs: LogManager) -> None:
     replicas = ("kafka.server", "ReplicaManager")
-    metrics.gauge(lambda: sum(1 for _ in partitions), *replicas, "PartitionCount")
-    metrics.gauge(lambda: sum(partition.leads for partition in partitions), *replicas, "LeaderCount")
-    metrics.gauge(
-        lambda: sum(one.leads and len(one.in_sync) < len(one.replicas) for one in partitions),
-        *replicas,
-        "UnderReplicatedPartitions",
-    )
-    metrics.gauge(lambda: sum(partition.log is None for partition in partitions), *replicas, "OfflineReplicaCount")
+
+    def gauge(name: str, counts: Callable[[Partition], bool]) -> None:
+        metrics.gauge(lambda: sum(counts(one) for one in partitions if is_replica(one)), *replicas, name)
+
+    gauge("PartitionCount", lambda _: True)
+    gauge("LeaderCount", lambda one: one.leads)
+    gauge("UnderReplicatedPartitions", lambda one: one.leads and len(one.in_sync) < len(one.replicas))
+    gauge("UnderMinIsrPartitionCount", lambda one: one.leads and len(one.in_sync) < min_in_sync(one))
+    gauge("AtMinIsrPartitionCount", lambda one: one.leads and len(one.in_sync) == min_in_sync(one))
+    gauge("OfflineReplicaCount", lambda one: one.log is None)
     waiting = ("kafka.server", "DelayedOperationPurgatory", "PurgatorySize")
     metrics.gauge(lambda: sum(len(one.produce_waits) for one in partitions), *waiting, delayedOperation="Produce")
     metrics.gauge(lambda: sum(one.waiting_fetches for one in partitions), *waiting, delayedOperation="Fetch")
@@ -30,6 +33,14 @@ def register_gauges(metrics: Metrics, partitions: PartitionTable, logs: LogManag
         "LogManager",
         "OfflineLogDirectoryCount",
     )
+
+
+def is_replica(partition: Partition) -> bool:
+    return partition.local_id in partition.replicas
+
+
+def min_in_sync(partition: Partition) -> int:
+    return 1 if partition.log is None else min(partition.log.config.min_insync_replicas, len(partition.replicas))
 
 
 def register_controller_gauges(metrics: Metrics, image: Callable[[], ClusterImage], broker_id: int) -> None:

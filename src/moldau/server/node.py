@@ -24,6 +24,7 @@ from moldau.metadata.store import ClusterStore, StoreError
 from moldau.server.core import BrokerCore
 from moldau.server.listeners import Listeners, as_addresses
 from moldau.server.loop_lag import LoopLag
+from moldau.server.metrics_http import MetricsServer
 from moldau.server.peers.opening import dial_tcp
 from moldau.server.process import (
     configure_logging,
@@ -110,6 +111,9 @@ class BrokerNode:
         await self.core.join(self.listeners.advertised())
         self.lag = LoopLag(self._loop, self.core.metrics)
         self.lag.start()
+        self.metrics_server = MetricsServer(self.core.metrics)
+        for address in await self.metrics_server.listen(config.metrics_listeners):
+            log.info("metrics at %s", address)
         await self.listeners.accept(self.core.host)
         seconds = time.perf_counter() - started
         addresses = " ".join(as_addresses(self.listeners.advertised()))
@@ -138,6 +142,7 @@ class BrokerNode:
         """Stops accepting, lets requests under way finish, flushes, and marks the shutdown as clean."""
         await self.core.leave()
         self.listeners.close()
+        self.metrics_server.close()
         await self.core.stop()
         await self._drain()
         self.lag.stop()
