@@ -284,6 +284,8 @@ class BrokerCore:
             wall_ms,
             self.producer_ids,
             markers,
+            self.config.node_id,
+            self.peers,
         )
         self._coordinators = (self.groups, self.transactions.service)
         for service in self._coordinators:

@@ -93,7 +93,7 @@ async def ask(
                 remembered = await add_patiently(broker, transactional_id, producer, partitions)
             else:
                 remembered = remembered_of(broker, producer, partitions)
-                codes = await broker.transactions.verify_partitions(transactional_id, producer, partitions)
+                codes = await broker.transactions.questions.verify_partitions(transactional_id, producer, partitions)
                 refused |= {partition: KafkaError(code) for partition, code in codes.items() if code}
         except KafkaError as error:
             refused |= dict.fromkeys(partitions, error)
@@ -116,7 +116,7 @@ async def add_patiently(
     while True:
         remembered = remembered_of(broker, producer, partitions)
         try:
-            await broker.transactions.add_partitions(transactional_id, producer, partitions, version=2)
+            await broker.transactions.questions.add_partitions(transactional_id, producer, partitions)
         except KafkaError as error:
             left = deadline - clock()
             if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS or left <= 0:

@@ -20,12 +20,14 @@ from moldau.coordinators.transactions.state import EPOCH_PER_TRANSACTION, Transa
 from moldau.metadata.controller.features import TRANSACTION_VERSION
 from moldau.metadata.image import ClusterImage
 from moldau.server.appends import AppendQueue, RunBlocking
+from moldau.server.coordination.asking import CoordinatorQuestions
 from moldau.server.coordination.endings import Endings
 from moldau.server.coordination.futures import answer_of
 from moldau.server.coordination.loop_timers import SECOND_CHANCE_SECONDS
 from moldau.server.coordination.marker_routing import MarkerRouter
 from moldau.server.coordination.service import CoordinatorService
 from moldau.server.partition_table import PartitionTable
+from moldau.server.peers.peer import Peers
 from moldau.server.producer_ids import ProducerIds
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_PRODUCER_ID, TopicPartition
@@ -61,10 +63,14 @@ class TransactionCoordinator:
         wall_ms: Callable[[], int],
         producer_ids: ProducerIds,
         markers: MarkerRouter,
+        broker_id: int,
+        peers: Peers | None = None,
     ) -> None:
         self._producer_ids = producer_ids
         self._markers = markers
         self.endings = Endings()
+        #: For partitions of this broker in transactions of any coordinator.
+        self.questions = CoordinatorQuestions(broker_id, TRANSACTIONS_TOPIC, self, image, peers)
         self._sending: set[asyncio.Task[None]] = set()
 
         def settings() -> TransactionSettings:

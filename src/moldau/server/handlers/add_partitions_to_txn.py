@@ -6,6 +6,7 @@ Clients send versions up to 3; the later ones are spoken between brokers.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -46,12 +47,12 @@ async def handle(
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await add(broker, context, transaction))
     if not broker.authorizer.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER, "kafka-cluster"):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    # Each waits for its replicas, all at the same time.
+    added = await asyncio.gather(*(add(broker, context, transaction) for transaction in request.transactions))
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
-            AddPartitionsToTxnResult(
-                transactional_id=transaction.transactional_id, topic_results=await add(broker, context, transaction)
-            )
-            for transaction in request.transactions
+            AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=found)
+            for transaction, found in zip(request.transactions, added, strict=True)
         ]
     )
 

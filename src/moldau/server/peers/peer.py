@@ -27,8 +27,8 @@ class Lane:
     """Answers on a connection come in the order of their requests, so what may wait long has a connection of its own.
 
     `fetch` is for long polls, one lane for each fetcher; `CONTROL` for short questions; `FORWARD` for requests of
-    clients, which may take their time; `MARKERS` for writes that wait for replicas; `LINK` says nothing and is only
-    there to end when the other broker does.
+    clients, which may take their time; `MARKERS` and `TRANSACTIONS` for writes that wait for replicas; `LINK` says
+    nothing and is only there to end when the other broker does.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Lane:
     CONTROL: ClassVar[Lane]
     FORWARD: ClassVar[Lane]
     MARKERS: ClassVar[Lane]
+    TRANSACTIONS: ClassVar[Lane]
     LINK: ClassVar[Lane]
 
     @classmethod
@@ -50,6 +51,7 @@ class Lane:
 Lane.CONTROL = Lane("control")
 Lane.FORWARD = Lane("forward")
 Lane.MARKERS = Lane("markers")
+Lane.TRANSACTIONS = Lane("transactions")
 Lane.LINK = Lane("link")
 
 
