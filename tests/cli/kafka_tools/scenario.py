@@ -61,6 +61,11 @@ def scenario(
 
 
 def all_scenarios() -> Iterator[Scenario]:
-    from tests.cli.kafka_tools import scenarios_admin, scenarios_groups, scenarios_records  # noqa: F401
+    from tests.cli.kafka_tools import (  # noqa: F401
+        scenarios_admin,
+        scenarios_cluster,
+        scenarios_groups,
+        scenarios_records,
+    )
 
     yield from SCENARIOS.values()

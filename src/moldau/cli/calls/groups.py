@@ -45,6 +45,31 @@ class Committed:
     leader_epoch: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class AnyGroup:
+    name: str
+    protocol: str
+    state: str
+    kind: str
+    """classic, consumer, share or streams; classic where a broker does not say."""
+
+
+def list_all(cluster: Connection) -> list[AnyGroup]:
+    """Groups of every type, which librdkafka leaves out: broker by broker, over our own client."""
+    from moldau.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+    wire = cluster.wire()
+    found = []
+    for broker in wire.broker_ids():
+        answer = wire.to_broker(broker, ListGroupsRequest(), ListGroupsResponse)
+        refuse(answer.error_code)
+        found += [
+            AnyGroup(each.group_id, each.protocol_type, each.group_state, each.group_type.lower() or "classic")
+            for each in answer.groups
+        ]
+    return found
+
+
 def settled(ask: Callable[[], Any | Refusal]) -> Any | Refusal:
     """Ask again while the group's coordinator is not there yet."""
     deadline = time.monotonic() + SETTLE_SECONDS

@@ -78,6 +78,8 @@ def problem_of(update: FeatureUpdate, present: int, controller_id: int) -> str |
     if update.level < 0:
         return "A feature version cannot be less than 0."
     supported = SUPPORTED_FEATURES.get(update.name)
+    if supported is None and update.level == 0:
+        return f"Feature {update.name} not found."
     if supported is None:
         return f"Local controller {controller_id} does not support this feature."
     if not supported.lowest <= update.level <= supported.highest:
