@@ -62,9 +62,10 @@ class AckWait:
         return True
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Message:
     deliver: Callable[[], None]
+    ready_at: int
 
 
 class Replica:
@@ -214,7 +215,7 @@ class World:
         self.random = Random(seed)
         self.now_ms = 0.0
         self.acknowledged: dict[int, tuple[int, int]] = {}
-        self._value = 0
+        self._value = self._steps = 0
         self._messages: list[Message] = []
         self.replicas = {broker_id: Replica(self, broker_id) for broker_id in REPLICAS}
         self.state = PartitionImage(replicas=REPLICAS, isr=REPLICAS, leader=1, leader_epoch=0, partition_epoch=0)
@@ -225,7 +226,8 @@ class World:
         return self._value
 
     def send(self, deliver: Callable[[], None]) -> None:
-        self._messages.append(Message(deliver))
+        delay = self.random.choice((0, 0, 0, 0, 0, 0, 0, 0, 5, 80))
+        self._messages.append(Message(deliver, self._steps + delay))
 
     # --- controller ---
 
@@ -265,6 +267,7 @@ class World:
     # --- life ---
 
     def step(self) -> None:
+        self._steps += 1
         one = self.replicas[self.random.choice(REPLICAS)]
         action = self.random.random()
         if action < 0.12:
@@ -285,15 +288,17 @@ class World:
             self.now_ms += self.random.choice((10, 50, 400))
             for each in self.replicas.values():
                 each.look_at_followers()
-        elif action < 0.995:
+        elif action < 0.987:
             self.elect()
         self.check()
 
     def _deliver(self) -> None:
-        """Mostly the oldest; the network may turn the order round."""
-        if self._messages:
-            at = 0 if self.random.random() < 0.4 else self.random.randrange(len(self._messages))
-            self._messages.pop(at).deliver()
+        """One of those that are not held up on their way."""
+        ready = [message for message in self._messages if message.ready_at <= self._steps]
+        if ready:
+            message = self.random.choice(ready)
+            self._messages.remove(message)
+            message.deliver()
 
     def heal(self) -> None:
         """No more loss, no more elections: everybody catches up."""
