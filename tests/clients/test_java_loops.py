@@ -6,6 +6,8 @@ The programs are tests/peers/java; set-up's Java and the client's jars from Mave
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 from confluent_kafka.admin import AdminClient
 
@@ -61,7 +63,10 @@ def test_eight_producers_without_a_pause(address: str, admin: AdminClient, topic
     wait_until(lambda: values(address, topic, 8) == wanted * 8, "the last markers are written")
 
 
-def test_members_of_every_protocol_copy_in_short_transactions(address: str, admin: AdminClient, topic: str) -> None:
+def copied_by_groups(
+    address: str, admin: AdminClient, topic: str, copy: Callable[[Sequence[str]], Sequence[str]]
+) -> None:
+    """Lets a program copy the topic by members of groups of every protocol, and looks at what came of it."""
     create_topic(admin, topic, PARTITIONS)
     wanted = []
     for index in range(PARTITIONS):
@@ -72,9 +77,13 @@ def test_members_of_every_protocol_copy_in_short_transactions(address: str, admi
         create_topic(admin, f"{topic}-{group}", PARTITIONS)
     given = {"bootstrap": address, "input": topic, "count": COPIED, "members": MEMBERS, "records": RECORDS,
              "groups": ",".join(GROUPS)}  # fmt: skip
-    printed = run("TransformLoop", CLIENTS, *(f"{key}={value}" for key, value in given.items()))
+    printed = copy([f"{key}={value}" for key, value in given.items()])
     assert [line.split()[0] for line in printed] == list(GROUPS)
     assert all(int(line.split()[1]) >= COPIED // RECORDS for line in printed)
     for group in GROUPS:
-        copy = f"{topic}-{group}"
-        wait_until(lambda copy=copy: values(address, copy, PARTITIONS) == wanted, "the last markers are written")
+        target = f"{topic}-{group}"
+        wait_until(lambda target=target: values(address, target, PARTITIONS) == wanted, "the last markers are written")
+
+
+def test_members_of_every_protocol_copy_in_short_transactions(address: str, admin: AdminClient, topic: str) -> None:
+    copied_by_groups(address, admin, topic, lambda arguments: run("TransformLoop", CLIENTS, *arguments))

@@ -20,7 +20,9 @@ from tests.peers.maven import Artifact
 SOURCES = Path(__file__).with_name("java")
 SECONDS = 300.0
 #: Short runs: only the quick compiler, a small heap.
-OPTIONS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+OPTIONS = (
+    "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)  # fmt: skip
 
 
 class Libraries(NamedTuple):
@@ -38,6 +40,10 @@ class Libraries(NamedTuple):
 SILENT = Artifact("org.slf4j", "slf4j-nop", "1.7.36")
 COMPILER = Libraries("java-compiler", (Artifact("org.eclipse.jdt", "ecj", "3.37.0"),))
 CLIENTS = Libraries("kafka-clients", (Artifact("org.apache.kafka", "kafka-clients", VERSION), SILENT))
+#: Applications that run for long tell on stderr what worries them.
+TELLING = Artifact("org.slf4j", "slf4j-simple", "1.7.36")
+STREAMS = Libraries("kafka-streams", (Artifact("org.apache.kafka", "kafka-streams", VERSION), TELLING))
+CONNECT = Libraries("kafka-connect", (Artifact("org.apache.kafka", "connect-runtime", VERSION), TELLING))
 
 
 def can_run(libraries: Libraries) -> bool:
@@ -63,7 +69,8 @@ def _compile(source: Path, libraries: Libraries, folder: Path) -> None:
     path = os.pathsep.join(map(str, sorted(libraries.folder().glob("*.jar"))))
     compiler = [java_program(), "-cp", f"{COMPILER.folder()}/*", "org.eclipse.jdt.internal.compiler.batch.Main"]
     subprocess.run(
-        [*compiler, "-17", "-proc:none", "-encoding", "UTF-8", "-cp", path, "-d", str(folder), str(source)], check=True
+        [*compiler, "-17", "-nowarn", "-proc:none", "-encoding", "UTF-8", "-cp", path, "-d", str(folder), str(source)],
+        check=True,
     )
 
 
