@@ -19,9 +19,7 @@ demo: setup  ## events through topics and Spark, the job killed in the middle, e
 	@moldau demo --output build/demo $(ARGS)
 
 test: setup lint  ## lint and every test (under 15 minutes on 2 cores)
-	@pytest -n $(WORKERS) -m "not chaos and not live" $(ARGS) || { \
-		echo "What failed is run once more, alone; see CONTRIBUTING.md, \"Tests that fail once\"."; \
-		pytest --last-failed --last-failed-no-failures none -m "not chaos and not live" $(ARGS); }
+	@python scripts/first_failures.py -n $(WORKERS) -m "not chaos and not live" $(ARGS)
 
 unit: setup  ## the fast tests alone: unit, property, contract, tidy
 	@pytest -n $(WORKERS) tests/unit tests/property tests/contract tests/tidy $(ARGS)
