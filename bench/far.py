@@ -28,7 +28,7 @@ from bench.peers import Topics
 from moldau.client.settings import ClientSettings, parse_addresses
 from moldau.spark.fetching.prefetch import read_split
 from moldau.spark.fetching.read_settings import ReadSettings
-from moldau.spark.planning.split import Split
+from moldau.spark.split import Split
 from tests.support.broker import Broker
 from tests.support.process import free_port
 

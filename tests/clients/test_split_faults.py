@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from moldau.spark.errors import ClusterUnavailable, DataLoss, SourceError
 from moldau.spark.fetching.read_settings import ReadSettings
-from moldau.spark.planning.split import Split
+from moldau.spark.split import Split
 from tests.clients.conftest import StartBroker
 from tests.support.admin import admin_client, create_topic, delete_records, delete_topic
 from tests.support.process import free_port

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from moldau.spark.errors import SourceError
 from moldau.spark.fetching.prefetch import read_split
 from moldau.spark.fetching.read_settings import ReadSettings
-from moldau.spark.planning.split import Split
+from moldau.spark.split import Split
 from tests.clients.conftest import StartBroker
 from tests.support.admin import admin_client, create_topic, log_range
 from tests.support.clients import A_DAY_AGO_MS, CODECS

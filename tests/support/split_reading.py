@@ -14,7 +14,7 @@ from moldau.spark.fetching.arrow import Assembler
 from moldau.spark.fetching.fallback import read_with_librdkafka
 from moldau.spark.fetching.prefetch import read_split
 from moldau.spark.fetching.read_settings import ReadSettings
-from moldau.spark.planning.split import Split
+from moldau.spark.split import Split
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 SECONDS = 30.0

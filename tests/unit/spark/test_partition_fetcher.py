@@ -14,7 +14,7 @@ from moldau.client.settings import Address, ClientSettings
 from moldau.spark.errors import ClusterUnavailable, SourceError
 from moldau.spark.fetching.partition_fetcher import PartitionFetcher
 from moldau.spark.fetching.read_settings import ReadSettings
-from moldau.spark.planning.split import Split
+from moldau.spark.split import Split
 from moldau.types.errors import ErrorCode
 from moldau.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from moldau.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic

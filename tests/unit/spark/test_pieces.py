@@ -14,7 +14,7 @@ from moldau.spark.fetching.partition_fetcher import Answer
 from moldau.spark.fetching.pieces import Piece, Pieces, Stopped
 from moldau.spark.fetching.prefetch import LANES, Prefetcher
 from moldau.spark.fetching.read_settings import ReadSettings
-from moldau.spark.planning.split import Split
+from moldau.spark.split import Split
 
 SPLIT = Split("t", None, 0, 100, 1100)
 SIZE = 1 + 10 * LANES

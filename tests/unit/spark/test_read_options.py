@@ -16,7 +16,7 @@ from moldau.spark.planning.catalog import open_catalog
 from moldau.spark.planning.offsets import EARLIEST, LATEST, At, AtOffsets, AtTime, AtTimes
 from moldau.spark.planning.options import OPTIONS, ReadOptions, check_read_options, parse_read_options
 from moldau.spark.planning.reading import offered_schema, read_task
-from moldau.spark.planning.split import Split
+from moldau.spark.split import Split
 from moldau.types.ids import TopicPartition
 
 NEEDED = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from moldau.spark.fetching.arrow import Assembler
-    from moldau.spark.planning.split import Split
+    from moldau.spark.split import Split
 
 Consumer = Any
 Message = Any

@@ -11,7 +11,7 @@ from typing import Final
 
 from moldau.spark.errors import DataLoss, SourceError
 from moldau.spark.fetching.read_settings import ReadSettings
-from moldau.spark.planning.split import Split
+from moldau.spark.split import Split
 
 LOG: Final = logging.getLogger("moldau.spark")
 

@@ -26,7 +26,7 @@ from moldau.kernels import skim_batches
 from moldau.spark.errors import SourceError, out_of_patience
 from moldau.spark.fetching.loss import LossPolicy
 from moldau.spark.fetching.read_settings import ReadSettings
-from moldau.spark.planning.split import Split
+from moldau.spark.split import Split
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from moldau.wire.messages.list_offsets import (

@@ -19,7 +19,7 @@ from itertools import islice
 from threading import Condition
 
 from moldau.spark.fetching.partition_fetcher import Answer
-from moldau.spark.planning.split import Split
+from moldau.spark.split import Split
 
 
 class Stopped(Exception):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from moldau.client.settings import ClientSettings
-    from moldau.spark.planning.split import Split
+    from moldau.spark.split import Split
 
 LANES: Final = 3
 PARTS: Final = LANES + 1

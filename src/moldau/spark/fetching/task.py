@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from moldau.client.settings import ClientSettings
 from moldau.spark.fetching.read_settings import ReadSettings
-from moldau.spark.planning.split import Split
+from moldau.spark.split import Split
 from moldau.spark.values.plan import AS_BYTES, ValuePlan
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from moldau.spark.errors import ForeignCheckpoint
 from moldau.spark.planning.offsets import Position
-from moldau.spark.planning.split import Split
+from moldau.spark.split import Split
 from moldau.types.ids import TopicPartition
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from moldau.spark.planning.options import ReadOptions
-    from moldau.spark.planning.split import Split
+    from moldau.spark.split import Split
     from moldau.types.ids import TopicPartition
 
 
