@@ -18,7 +18,7 @@ from pyspark.sql.types import LongType, StructType
 from moldau.spark.option_table import OptionError
 from moldau.spark.values.avro_values import REFUSED_SECONDS, AvroDecoder
 from moldau.spark.values.decoding import BatchDecoder, MalformedRecord
-from moldau.spark.values.encoding import EncodingFailed, encode_batch
+from moldau.spark.values.encoding import EncodingFailed, encode_batch, made_schemas, telling_schemas
 from moldau.spark.values.plan import ValuePlan, read_plan, write_plan
 from moldau.spark.values.raw_types import arrow_type
 from moldau.spark.values.registry import RegistryError, SchemaRefused
@@ -88,7 +88,7 @@ def test_damage_follows_the_mode() -> None:
     rows = decoded(read_plan(options), good, *damaged)
     assert [row["value"] for row in rows] == [[1, 2], None, None, None, None]
     assert [row["_corrupt_value"] for row in rows] == [None, *damaged]
-    assert rows[1]["_error"] == "value: ValueError: 1 bytes follow the value"
+    assert rows[1]["_error"] == "value: 1 bytes follow the value"
     assert all(row["_error"] for row in rows[1:])
     assert decoded(read_plan(options | {"mode": "DROPMALFORMED"}), good, *damaged, good) == [{"value": [1, 2]}] * 2
     with pytest.raises(MalformedRecord, match=r"shop-0, offset 1: the value b.* does not decode as avro: .*FAILFAST"):
@@ -262,3 +262,55 @@ def test_a_row_that_does_not_fit_the_schema() -> None:
     batch = pa.RecordBatch.from_arrays([pa.array([{"id": 2**40}])], names=["value"])
     with pytest.raises(EncodingFailed, match="a value cannot be written as avro"):
         encode_batch(batch, write_plan({"value.format": "avro", "value.schema": schema}))
+
+
+class TestSchemaThatNobodyHasGiven:
+    """It is made from the column, and every part of it may be null: a reader's own guess does not fit it."""
+
+    columns = pa.schema([("value", pa.struct([("id", pa.int64()), ("name", pa.string())])), ("KEY", pa.int32())])
+    made = (
+        '{"type": "record", "name": "value", "fields": [{"name": "id", "type": ["null", "long"], "default": null}, '
+        '{"name": "name", "type": ["null", "string"], "default": null}]}'
+    )
+
+    def batch(self) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist([{"value": {"id": 7, "name": "x"}, "KEY": 1}], self.columns)
+
+    def test_is_told_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        plan = write_plan({"value.format": "avro", "key.format": "avro"})
+        assert len(list(telling_schemas(iter([self.batch()] * 3), plan))) == 3
+        assert [record.getMessage() for record in caplog.records] == [
+            f"value.schema is not given; each value is written with this one: {self.made}",
+            'key.schema is not given; each key is written with this one: "int"',
+        ]
+
+    def test_is_what_the_values_are_read_with(self) -> None:
+        data = encode_batch(self.batch(), write_plan({"value.format": "avro"})).column(0)[0].as_py()
+        plan = read_plan({"value.format": "avro", "value.schema": self.made})
+        assert decoded(plan, data)[0]["value"] == {"id": 7, "name": "x"}
+
+    def test_is_not_told_where_it_is_given_or_kept(self) -> None:
+        given = write_plan({"value.format": "avro", "value.schema": self.made})
+        kept = write_plan({"value.format": "avro", "schema.registry.url": "http://localhost:1", "topic": "t"})
+        assert made_schemas(self.columns, given) == made_schemas(self.columns, kept) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "cause"),
+    [
+        (
+            b"\x0e\x02x",
+            "it names a branch of a union, or a symbol of an enum, that the schema does not have; ",
+        ),
+        (
+            b"\x02\x0e\x02\x08x",
+            "it ends before all fields of the schema are read; the schema it is read with",
+        ),
+        (b"\x02\x0e\x02\x02\xff", "what should be text is no UTF-8; the schema"),
+        (b"\0\0\0\0\x01\x0e\x02x", "is schema.registry.url missing?"),
+    ],
+)
+def test_a_value_that_does_not_fit_its_schema_is_given_a_cause(data: bytes, cause: str) -> None:
+    plan = read_plan({"value.format": "avro", "value.schema": TestSchemaThatNobodyHasGiven.made})
+    (row,) = decoded(plan, data)
+    assert (row["value"], cause in row["_error"]) == (None, True), row["_error"]

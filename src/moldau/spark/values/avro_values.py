@@ -30,6 +30,13 @@ MOST_REFUSED: Final = 10_000
 """Bytes that were never Avro name more and more ids."""
 
 
+CAUSES: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (IndexError, "it names a branch of a union, or a symbol of an enum, that the schema does not have"),
+    (EOFError, "it ends before all fields of the schema are read"),
+    (UnicodeDecodeError, "what should be text is no UTF-8"),
+)
+
+
 class AvroDecoder:
     def __init__(
         self, schema: str, kind: DataType, registry: Registry | None, monotonic: Callable[[], float] = time.monotonic
@@ -57,7 +64,7 @@ class AvroDecoder:
             except RegistryError:
                 raise
             except Exception as error:  # damaged bytes make fastavro fail in many ways
-                errors[row] = f"{type(error).__name__}: {error}"
+                errors[row] = self._cause(error, data)
                 rows.append(None)
         try:
             return self._built(rows), errors
@@ -81,6 +88,16 @@ class AvroDecoder:
         if stream.tell() != len(data):
             raise ValueError(f"{len(data) - stream.tell()} bytes follow the value")
         return value
+
+    def _cause(self, error: Exception, data: bytes) -> str:
+        """fastavro says what went wrong in its own code; here stands what is wrong with the value."""
+        known = next((words for kind, words in CAUSES if isinstance(error, kind)), None)
+        said = known or (str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}")
+        if self._registry is None and len(data) > PREFIX.size and data[0] == MAGIC:
+            return f"{said}; it begins like a value with the id of a registered schema: is schema.registry.url missing?"
+        if known is None:
+            return said
+        return f"{said}; the schema it is read with has to be the one it was written with, down to what may be null"
 
     def _writer(self, schema_id: int) -> Schema:
         known = self._writers.get(schema_id)

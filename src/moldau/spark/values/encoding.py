@@ -14,8 +14,9 @@ from __future__ import annotations
 import base64
 import io
 import json
+import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
 from json.encoder import encode_basestring
@@ -50,6 +51,9 @@ Written = Callable[[Any], bytes]
 Text = Callable[[Any], str]
 
 
+log = logging.getLogger(__name__)
+
+
 class EncodingFailed(SourceError):
     """A row cannot be written in the format that was asked for."""
 
@@ -63,6 +67,29 @@ def encode_batch(batch: pa.RecordBatch, plan: ValuePlan) -> pa.RecordBatch:
             column = encoded(batch.column(place), side, plan)
             batch = batch.set_column(place, pa.field(side.name, pa.binary()), column)
     return batch
+
+
+def telling_schemas(batches: Iterator[pa.RecordBatch], plan: ValuePlan) -> Iterator[pa.RecordBatch]:
+    """The same batches; before the first of them, the Avro schemas that nobody has given are told, since whoever reads
+    the values needs them."""
+    told = False
+    for batch in batches:
+        for side, schema in () if told else made_schemas(batch.schema, plan):
+            log.warning("%s.schema is not given; each %s is written with this one: %s", side, side, schema)
+        told = True
+        yield batch
+
+
+def made_schemas(columns: pa.Schema, plan: ValuePlan) -> list[tuple[str, str]]:
+    """Those that are made from columns and that no registry keeps."""
+    sides = {side.name: side for side in plan.sides if side.format == "avro" and side.avro is None}
+    if plan.registry is not None:
+        return []
+    return [
+        (side.name, json.dumps(avro_schema(from_arrow_type(field.type), side.name, may_be_null=False)))
+        for field in columns
+        if (side := sides.get(field.name.lower())) is not None
+    ]
 
 
 def encoded(column: pa.Array, side: Side, plan: ValuePlan) -> pa.Array:

@@ -67,8 +67,10 @@ class WritePlan:
     def _run(self, batches: Iterator[pa.RecordBatch], context: TaskContext, links: Links) -> Message:
         identity, attempt = self.place(context.partitionId(), context.getLocalProperty)
         if self.values.typed:
-            from moldau.spark.values.encoding import encode_batch
+            from moldau.spark.values.encoding import encode_batch, telling_schemas
 
+            if (attempt.batch, attempt.task) == (0, 0):
+                batches = telling_schemas(batches, self.values)
             batches = (encode_batch(batch, self.values) for batch in batches)
         if not self.options.exactly_once:
             plain = PlainWriter(self.options, self.layout, links, attempt, Clock()).run(batches)
