@@ -25,20 +25,56 @@ def run_alone(example: Callable[[SparkSession, str, Path], Any], description: st
     options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--bootstrap", default="127.0.0.1:9092", help="where the cluster is (moldau broker start)")
     options.add_argument("--master", default="local[*]", help="Spark's master")
+    options.add_argument("--prefix", default="example-", help="what the names of its topics begin with")
+    options.add_argument("--keep", action="store_true", help="leave its topics there at the end, to look at them")
     given = options.parse_args()
+    TOPICS.prefix = given.prefix
     spark = session("moldau-example", given.master, ui=False)
-    with tempfile.TemporaryDirectory() as folder:
-        example(spark, given.bootstrap, Path(folder))
-    spark.stop()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            example(spark, given.bootstrap, Path(folder))
+    finally:
+        spark.stop()
+        if not given.keep:
+            TOPICS.delete_all(given.bootstrap)
+
+
+class Topics:
+    """The topics of a run. Their names begin with its prefix; only those that it has made are ever deleted."""
+
+    def __init__(self) -> None:
+        self.prefix = ""
+        self._made: set[str] = set()
+
+    def named(self, topic: str) -> str:
+        return f"{self.prefix}{topic}"
+
+    def make(self, bootstrap: str, topic: str, partitions: int) -> None:
+        admin, name = AdminClient({"bootstrap.servers": bootstrap}), self.named(topic)
+        if name in admin.list_topics(timeout=30).topics:
+            if name not in self._made:
+                raise SystemExit(
+                    f"topic {name!r} is there already, and it is not this example's: choose other names with --prefix"
+                )
+            admin.delete_topics([name])[name].result(30)
+        # Sample events may be old, and records older than the topic's retention are deleted: these shall stay.
+        new = NewTopic(name, num_partitions=partitions, config={"retention.ms": "-1"})
+        admin.create_topics([new])[name].result(30)
+        self._made.add(name)
+
+    def delete_all(self, bootstrap: str) -> None:
+        if self._made:
+            for deleted in AdminClient({"bootstrap.servers": bootstrap}).delete_topics(sorted(self._made)).values():
+                deleted.result(30)
+        self._made.clear()
+
+
+TOPICS = Topics()
 
 
 def fresh_topic(bootstrap: str, topic: str, partitions: int = 2) -> None:
-    """An empty topic of this name; one that is there is replaced."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    if topic in admin.list_topics(timeout=30).topics:
-        admin.delete_topics([topic])[topic].result(30)
-    # Sample events may be old: they shall not expire.
-    admin.create_topics([NewTopic(topic, num_partitions=partitions, config={"retention.ms": "-1"})])[topic].result(30)
+    """An empty topic of this name."""
+    TOPICS.make(bootstrap, topic, partitions)
 
 
 def publish(bootstrap: str, topic: str, records: Iterable[tuple[str | None, Any]], partitions: int = 2) -> None:
@@ -52,14 +88,14 @@ def append(bootstrap: str, topic: str, records: Iterable[tuple[str | None, Any]]
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for key, value in records:
         text = value if isinstance(value, str) else json.dumps(value)
-        producer.produce(topic, text.encode(), None if key is None else key.encode())
+        producer.produce(TOPICS.named(topic), text.encode(), None if key is None else key.encode())
     if producer.flush(FLUSH_SECONDS):
         raise TimeoutError(f"not all records could be written to {topic}")
 
 
 def topic_options(bootstrap: str, topic: str) -> dict[str, str]:
     """Read a topic from its beginning."""
-    return {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+    return {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPICS.named(topic), "startingOffsets": "earliest"}
 
 
 def table(spark: SparkSession, bootstrap: str, topic: str, schema: str | None = None) -> DataFrame:
@@ -97,4 +133,4 @@ def drain(writer: Any, checkpoint: Path, **options: str) -> StreamingQuery:
 
 def to_topic(bootstrap: str, topic: str) -> Mapping[str, str]:
     """Write to a topic."""
-    return {"kafka.bootstrap.servers": bootstrap, "topic": topic}
+    return {"kafka.bootstrap.servers": bootstrap, "topic": TOPICS.named(topic)}

@@ -35,6 +35,8 @@ import vote_count
 import web_logs
 import word_count
 import words_to_sentences
+from tests.support.admin import admin_client
+from tests.support.waiting import wait_until
 
 EXAMPLES = Path(common.__file__).parent
 SECONDS = 500
@@ -47,6 +49,20 @@ for module in (outlier_alarm, words_to_sentences):
 def test_every_example_is_tested() -> None:
     files = {path.stem for path in EXAMPLES.glob("*.py")} - {"common"}
     assert files <= set(sys.modules), "import it here and compare it with an independent count"
+
+
+def test_an_example_deletes_no_topic_but_its_own(address: str, topic: str) -> None:
+    first, second = common.Topics(), common.Topics()
+    first.prefix = second.prefix = f"{topic}-"
+    names = admin_client(address)
+    for _ in range(2):  # its own are replaced
+        first.make(address, "a", 1)
+    with pytest.raises(SystemExit, match=rf"topic '{topic}-a' is there already.*--prefix"):
+        second.make(address, "a", 1)
+    second.make(address, "b", 1)
+    second.delete_all(address)
+    wait_until(lambda: f"{topic}-b" not in names.list_topics(timeout=30).topics, "b is deleted")
+    assert f"{topic}-a" in names.list_topics(timeout=30).topics
 
 
 def test_word_count(spark: SparkSession, address: str, tmp_path: Path) -> None:
