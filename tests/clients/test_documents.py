@@ -17,6 +17,7 @@ WRITTEN_ADDRESS = "localhost:9092"
 WRITTEN_CHECKPOINT = "/tmp/moldau-checkpoint"
 SECONDS = 500
 ATTEMPTS = 4
+JAVAS_GREETING = "WARNING: Using incubator modules: jdk.incubator.vector"
 
 
 @pytest.mark.timeout(900)
@@ -39,4 +40,6 @@ def run(code: str) -> str:
         if done.returncode == 0 or "Python worker failed to connect back" not in done.stderr or attempts_left == 0:
             break
     assert done.returncode == 0, done.stderr
+    noise = [line for line in done.stderr.splitlines() if line != JAVAS_GREETING]
+    assert noise == [], done.stderr
     return done.stdout

@@ -6,9 +6,11 @@ The events come on a thread of Spark's; a query never waits for what happens her
 """
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -21,7 +23,12 @@ from pyspark.sql.streaming.listener import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-INSTALLED = "_moldau_lag_listener"
+INSTALLED = "_moldau_listener"
+TRACEBACK = "Traceback (most recent call last):"
+AFTER_TRACEBACK = "\n SQLSTATE"
+BETWEEN_TRACEBACKS = (TRACEBACK, "During handling of", "The above exception was")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +60,12 @@ class ProgressListener(StreamingQueryListener):
         self._on_progress = on_progress
         self._publish_lag = publish_lag
         self._properties = dict(properties) if properties else None
+        self._names: dict[UUID, str] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         """Nothing has been read yet."""
+        if event.name is not None:
+            self._names[event.id] = repr(event.name)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """A batch is done."""
@@ -69,7 +79,10 @@ class ProgressListener(StreamingQueryListener):
         """Nothing new to read."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Its last batch was told already."""
+        """Its last batch was told already. One that has failed is told in a line: the whole cause comes to whoever
+        awaits the query, and perhaps nobody does."""
+        if event.exception is not None:
+            log.error("query %s has failed: %s", self._names.pop(event.id, event.id), cause_of(event.exception))
 
     def _publish(self, progress: Mapping[str, Any]) -> None:
         from moldau.spark.planning.lag import publish_progress
@@ -80,12 +93,21 @@ class ProgressListener(StreamingQueryListener):
                 publish_progress(name, json.dumps(offset), self._properties)
 
 
-def publish_lag(spark: "SparkSession", properties: Mapping[str, str] | None = None) -> None:
-    """Let the session's queries be seen by lag tools; a second call changes nothing."""
+def watch_queries(
+    spark: "SparkSession", *, publish_lag: bool = True, properties: Mapping[str, str] | None = None
+) -> None:
+    """Let the session's queries be seen by lag tools, and their failures be told; a second call changes nothing."""
     if not hasattr(spark, INSTALLED):
-        listener = ProgressListener(properties=properties)
+        listener = ProgressListener(publish_lag=publish_lag, properties=properties)
         spark.streams.addListener(listener)
         setattr(spark, INSTALLED, listener)
+
+
+def cause_of(report: str) -> str:
+    """The line of Spark's report that says why: the last one of Python's traceback, else the first of all."""
+    traced = report.partition(TRACEBACK)[2].partition(AFTER_TRACEBACK)[0]
+    lines = [line for line in traced.splitlines() if line and not line.startswith((" ", *BETWEEN_TRACEBACKS))]
+    return lines[-1] if lines else report.partition("\n")[0]
 
 
 def progress_of(report: Mapping[str, Any]) -> Progress:

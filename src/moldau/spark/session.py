@@ -64,7 +64,8 @@ def session(
     settings: Mapping[str, object] | None = None,
     **spark_settings: object,
 ) -> "SparkSession":
-    """A session for streams on topics; an active one is returned with these settings applied to it.
+    """A session for streams on topics; an active one is returned with these settings applied to it. When the program
+    ends, or is interrupted, its queries are stopped before Spark is, whether or not `stop()` is called.
 
     `master`: as for Spark, `local[*]` by default unless `spark-submit` chose one. `ui=False` switches the web page
     off. `preload`: fork workers from a process that has imported Arrow, pandas and the data source, and let Spark's
@@ -97,11 +98,20 @@ def session(
     with first_on_python_path(STARTUP_FOLDER, os.environ) if preload else nullcontext():
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(log_level)
-    if lag is not False:
-        from moldau.spark.listener import publish_lag
-
-        publish_lag(spark, None if lag is True else lag)
+    _watch(spark, lag)
     return spark
+
+
+def _watch(spark: "SparkSession", lag: bool | Mapping[str, str]) -> None:
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from moldau.spark.ending import end_well
+    from moldau.spark.listener import watch_queries
+    from moldau.spark.output_modes import refuse_update_mode
+
+    watch_queries(spark, publish_lag=lag is not False, properties=None if isinstance(lag, bool) else lag)
+    refuse_update_mode(DataStreamWriter)
+    end_well()
 
 
 def session_settings(
@@ -131,6 +141,8 @@ def session_settings(
             settings["spark.executorEnv.MOLDAU_SPARK_PRELOAD"] = ",".join(modules)
     settings = {key: value for key, value in settings.items() if key not in said} | dict(given)
     quiet = f'"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}" -Dmoldau.log.level={log_level}'
+    if log_level != "ERROR":
+        quiet += f" -Dmoldau.log.repeats={log_level}"
     java_options = f"{quiet} {given.get(JAVA_OPTIONS, said.get(JAVA_OPTIONS, ''))}".strip()
     return settings | {JAVA_OPTIONS: java_options}
 
