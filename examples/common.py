@@ -63,8 +63,9 @@ class Topics:
         self._made.add(name)
 
     def delete_all(self, bootstrap: str) -> None:
+        admin = AdminClient({"bootstrap.servers": bootstrap})
         if self._made:
-            for deleted in AdminClient({"bootstrap.servers": bootstrap}).delete_topics(sorted(self._made)).values():
+            for deleted in admin.delete_topics(sorted(self._made)).values():
                 deleted.result(30)
         self._made.clear()
 
