@@ -15,6 +15,7 @@ from moldau.cli.kafka import reference as kafka_tools
 from moldau.config import reference as settings
 from moldau.server import handlers
 from moldau.server.registry import Api
+from moldau.spark import api_reference as python_api
 from moldau.spark import reference as spark_options
 from moldau.wire.apis import ApiKey
 
@@ -29,6 +30,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "commands.md": commands.markdown(),
         FOLDER / "kafka-tools.md": kafka_tools.markdown(),
         FOLDER / "spark-options.md": spark_options.markdown(),
+        FOLDER / "python-api.md": python_api.markdown(),
     }
 
 

@@ -36,19 +36,29 @@ class Progress:
     """What one batch of a query did."""
 
     query: str
+    """Its name, or its id where it has none."""
     batch: int
+    """The number of the batch."""
     rows: int
+    """Read by it, from all sources."""
     rows_per_second: float
+    """Processed."""
     milliseconds: int
+    """It took."""
     lag: int | None
     """Records that are in the topics and were not read by this batch; None if a source does not tell."""
     watermark: str | None
+    """Of event time, as Spark writes it; None where the query has none."""
     dropped_late: int
+    """Rows behind the watermark."""
     state_rows: int
+    """Kept by all operators."""
 
 
 class ProgressListener(StreamingQueryListener):
-    """Calls `on_progress` for every batch and publishes consumed offsets, if it should."""
+    """Calls `on_progress` with the `Progress` of every batch. With `publish_lag`, publishes what was consumed to a
+    group with the query's name, where a query has no `kafka.group.id`; `properties` (Java's names) carry the login
+    where the cluster wants one. For `spark.streams.addListener`; `session()` installs one of its own."""
 
     def __init__(
         self,

@@ -23,8 +23,9 @@ def exactly_once(
     transform: Callable[[DataFrame], DataFrame] | None = None,
     query_id: str | None = None,
 ) -> Callable[[DataFrame, int], None]:
-    """A function for `foreachBatch` that writes each batch, or what `transform` makes of it, exactly once. Under Spark
-    Connect the query does not tell its id: there it needs a `query_id`, the same for as long as its checkpoint."""
+    """A function for `foreachBatch` that writes each batch, or what `transform` makes of it, exactly once, with the
+    `options` of a write (`kafka.bootstrap.servers`, `topic`, …). Under Spark Connect the query does not tell its id:
+    there it needs a `query_id`, the same for as long as its checkpoint."""
 
     def write(batch: DataFrame, batch_id: int) -> None:
         write_batch(batch if transform is None else transform(batch), batch_id, options, query_id)
@@ -33,7 +34,8 @@ def exactly_once(
 
 
 def write_batch(batch: DataFrame, batch_id: int, options: Mapping[str, str], query_id: str | None = None) -> None:
-    """Writes a batch exactly once, within `foreachBatch`. Outside of it, or under Spark Connect, it needs a `query_id`:
+    """Writes a `batch` exactly once, within `foreachBatch`, which tells its `batch_id`, with the `options` of a write.
+    Outside of it, or under Spark Connect, it needs a `query_id`:
     whoever writes a batch id again under the same one, after a crash, completes the write or finds it complete."""
     query = query_id or streaming_query_of(batch)
     writer = batch.write.format("moldau").mode("append")
