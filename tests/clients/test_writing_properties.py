@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient
 
@@ -25,6 +27,7 @@ from tests.support.process import free_port
 from tests.support.sink import Sink, read_committed, rows_of
 
 LIMIT = "1000"
+DAY_MS = 24 * 60 * 60_000
 
 
 def write_plainly(address: str, topic: str, values: list[str], **properties: str) -> None:
@@ -77,6 +80,39 @@ def test_requests_stay_below_their_largest_size(
     write_plainly(address, topic, values, max_request_size="5000", batch_size="2000")
     assert read_committed(address, topic) == Counter(values)
     assert 2500 < max(sizes) <= 5000, "batches go together where they fit"
+
+
+@pytest.mark.parametrize(
+    ("configs", "days", "warned"),
+    [
+        ({}, 30, True),
+        ({}, 2, False),
+        ({"retention.ms": -1}, 30, False),
+        ({"retention.ms": DAY_MS}, 2, True),
+        ({"cleanup.policy": "compact"}, 30, False),
+        ({"message.timestamp.type": "LogAppendTime"}, 30, False),
+    ],
+)
+def test_rows_that_the_topic_will_not_keep(
+    address: str,
+    admin: AdminClient,
+    topic: str,
+    configs: dict[str, object],
+    days: int,
+    warned: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Told once for each process and topic."""
+    create_topic(admin, topic, 1, configs)
+    options = parse_write_options({"kafka.bootstrap.servers": address, "topic": topic}, Use.BATCH_WRITE)
+    then = pa.array([datetime.now(UTC) - timedelta(days=days)], pa.timestamp("us", "UTC"))
+    old = pa.record_batch([pa.array([b"x"]), then], names=["value", "timestamp"])
+    with closing(Links(options.client)) as links:
+        for _ in range(2):
+            layout = Layout({"key": 0, "value": 0, "timestamp": 1}, topic)
+            PlainWriter(options, layout, links, Attempt("r", "w", 0, 0), Clock()).run(iter([old]))
+    told = [record.getMessage() for record in caplog.records]
+    assert [f"rows for topic {topic!r} are {days} days old" in line for line in told] == [True] * warned, told
 
 
 def test_a_broker_that_is_away_when_a_write_begins(topic: str) -> None:

@@ -59,6 +59,8 @@ class Links:
         self._data: dict[Address, Connection] = {}
         self.settled_run: tuple[str, str] | None = None
         """Group and run of a sink that was seen taken over: no task of that run is fenced for it any more."""
+        self.seen_old_rows: set[str] = set()
+        """Topics whose retention was looked at."""
 
     def data_connection(self, broker: int) -> Connection:
         address = self.cluster.connection(broker).address

@@ -26,6 +26,7 @@ from moldau.spark.writing.marker_store import MarkerStore
 from moldau.spark.writing.markers import TaskMarker
 from moldau.spark.writing.options import WriteOptions
 from moldau.spark.writing.producing import NO_PRODUCER, Producer, ProduceSettings
+from moldau.spark.writing.retention import OLD_MS, warn_of_retention
 from moldau.spark.writing.rows import Layout, read_rows
 from moldau.spark.writing.sink_state import SinkRegister
 from moldau.spark.writing.transactions import (
@@ -93,6 +94,7 @@ class RowWriter(ABC):
                 if batch.num_rows:
                     self._take(batch)
             for sealed in self.encoder.finish():
+                self._look_at_times(sealed)
                 self.accept(sealed)
             return self.finish()
         except ConnectionLost as error:
@@ -111,7 +113,14 @@ class RowWriter(ABC):
             column = "partition" if "partition" in str(error) else "headers"
             raise RowRefused(f"column {column!r}: {error}") from error
         for sealed in full:
+            self._look_at_times(sealed)
             self.accept(sealed)
+
+    def _look_at_times(self, sealed: SealedBatch) -> None:
+        topic, age_ms = sealed.target.topic, round(self.clock.wall() * 1000) - sealed.max_timestamp
+        if age_ms > OLD_MS and topic not in self.links.seen_old_rows:
+            self.links.seen_old_rows.add(topic)
+            warn_of_retention(self.links.cluster, topic, age_ms)
 
     def _topic_index(self, topic: str) -> int:
         known = self._topics.index(topic)
