@@ -71,6 +71,9 @@ class Job:
     def __init__(self, arguments: Sequence[str], log: Path) -> None:
         self._arguments = arguments
         self._log = log
+        self._temporary = log.with_name("temporary")
+        """Of jobs that have no time to remove their files."""
+        self._temporary.mkdir(exist_ok=True)
         self._process: subprocess.Popen[bytes] | None = None
         self.starts = 0
 
@@ -88,6 +91,7 @@ class Job:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env={**os.environ, "TMPDIR": str(self._temporary)},
                 start_new_session=True,
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, taken from a library loaded before
             )

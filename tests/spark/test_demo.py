@@ -32,7 +32,7 @@ def left_over(folder: Path) -> list[str]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get("TMPDIR") == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
+            if process.environ().get("TMPDIR", "").startswith(str(folder)) and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(" ".join(process.cmdline())[:3000])
     return found
 
@@ -49,7 +49,7 @@ def test_the_demo_proves_its_results_after_a_kill_and_leaves_nothing(tmp_path: P
     assert "Exactly once: nothing lost, nothing doubled, nothing changed." in done.stdout
     assert (output / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (output / "demo.svg").read_text()
-    assert [path for path in folder.iterdir() if path.name.startswith("moldau-demo-")] == []
+    assert list(folder.iterdir()) == []
     assert left_over(folder) == []
 
 
@@ -73,7 +73,7 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
         output, _ = running.communicate(timeout=300)
     assert running.returncode == 130, output
     assert left_over(folder) == []
-    assert [path for path in folder.iterdir() if path.name.startswith("moldau-demo-")] == []
+    assert list(folder.iterdir()) == []
 
 
 def test_on_somebody_elses_cluster_it_leaves_no_topic_and_no_group(address: str, tmp_path: Path) -> None:

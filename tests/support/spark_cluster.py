@@ -65,12 +65,16 @@ class StandaloneCluster:
 
     def _start(self, name: str, class_name: str, *arguments: str) -> None:
         home = Path(pyspark.__file__).parent
+        temporary = self.folder / "temporary"
+        temporary.mkdir(exist_ok=True)
         environment = {
             **os.environ,
             "JAVA_HOME": str(find_java_home(os.environ)),
             "SPARK_HOME": str(home),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_LOCAL_IP": "127.0.0.1",
+            "TMPDIR": str(temporary),
+            "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={temporary}",  # for executors too, which are killed
         }
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(

@@ -8,6 +8,7 @@ told what nobody has said. Nothing assumes local mode: any master works.
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -67,10 +68,13 @@ def session(
     """A session for streams on topics; an active one is returned with these settings applied to it. When the program
     ends, or is interrupted, its queries are stopped before Spark is, whether or not `stop()` is called.
 
-    `master`: as for Spark, `local[*]` by default unless `spark-submit` chose one. `ui=False` switches the web page
-    off. `preload`: fork workers from a process that has imported Arrow, pandas and the data source, and let Spark's
-    Python processes import PySpark from where it is installed, not from its zip; names of further modules may be
-    given. `lag`: publish what queries without `kafka.group.id` consume under the query's name; a mapping carries the
+    `app_name`: what Spark calls the program. `master`: as for Spark, `local[*]` by default unless `spark-submit` chose
+    one. `ui`: False switches the web page off. `log_level`: of what Spark itself writes to stderr; with ERROR, what it
+    repeats of an error that is raised is left out.
+
+    `preload`: fork workers from a process that has imported Arrow, pandas and the data source, and let Spark's Python
+    processes import PySpark from where it is installed, not from its zip; names of further modules may be given.
+    `lag`: publish what queries without `kafka.group.id` consume under the query's name; a mapping carries the
     login where the cluster wants one (Java's property names). `settings`, or keywords such as
     `**{"spark.executor.memory": "2g"}`, go to Spark as they are.
     """
@@ -90,7 +94,9 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = session_class.builder.appName(app_name).master(wanted_master)
-    made = session_settings(wanted_master, given, said, ui=ui, log_level=log_level, preload=preload)
+    made = session_settings(
+        wanted_master, given, said, ui=ui, log_level=log_level, preload=preload, temporary=tempfile.gettempdir()
+    )
     if submitted:  # Java runs already
         made.pop(JAVA_OPTIONS)
     for key, value in made.items():
@@ -122,9 +128,10 @@ def session_settings(
     ui: bool = True,
     log_level: str = "ERROR",
     preload: bool | Iterable[str] = True,
+    temporary: str | None = None,
 ) -> dict[str, str]:
     """Everything that a session is told: our defaults for this master, but for what was `said` to Spark before, and
-    what was given."""
+    what was given. `temporary`: Java shall use the same folder for temporary files as Python, where TMPDIR counts."""
     said = said or {}
     settings = {key: value for key, (value, _) in DEFAULTS.items()}
     if LOCAL_MASTER.fullmatch(master):
@@ -143,6 +150,8 @@ def session_settings(
     quiet = f'"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}" -Dmoldau.log.level={log_level}'
     if log_level != "ERROR":
         quiet += f" -Dmoldau.log.repeats={log_level}"
+    if temporary is not None:
+        quiet += f' "-Djava.io.tmpdir={temporary}"'
     java_options = f"{quiet} {given.get(JAVA_OPTIONS, said.get(JAVA_OPTIONS, ''))}".strip()
     return settings | {JAVA_OPTIONS: java_options}
 

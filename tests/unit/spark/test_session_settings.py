@@ -42,6 +42,11 @@ def test_java_options_of_the_caller_are_kept_beside_the_quiet_log() -> None:
     assert "log4j2.properties" in made["spark.driver.extraJavaOptions"]
 
 
+def test_java_keeps_temporary_files_where_python_does() -> None:
+    made = session_settings("local", {"spark.driver.extraJavaOptions": "-Djava.io.tmpdir=/mine"}, temporary="/a b")
+    assert made["spark.driver.extraJavaOptions"].endswith(' "-Djava.io.tmpdir=/a b" -Djava.io.tmpdir=/mine')
+
+
 def test_what_spark_was_told_before_is_not_said_otherwise() -> None:
     said = {"spark.sql.session.timeZone": "CET", "spark.python.daemon.module": "pyspark.daemon", "spark.cores.max": "5"}
     made = session_settings("spark://host:7077", {}, {**said, "spark.driver.extraJavaOptions": "-Xss4m"})

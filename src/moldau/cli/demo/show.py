@@ -74,6 +74,13 @@ def run(console: Console, plan: Plan) -> bool:
         return report.show(console, plan.output, scene, expected, found)
 
 
+def own_temporary_files(folder: Path) -> dict[str, str]:
+    """Spark has no time to remove its own when it is killed: they go with the demo's folder."""
+    temporary = folder / "temporary"
+    temporary.mkdir(exist_ok=True)
+    return {"TMPDIR": str(temporary)}
+
+
 @contextlib.contextmanager
 def _embedded(folder: Path) -> Iterator[EmbeddedBroker]:
     home = folder / "broker"
@@ -225,7 +232,13 @@ class _Performance:
         return self._start("job", task, self._scene.from_job)
 
     def _start(self, name: str, task: dict[str, Any], hear: Any) -> Program:
-        program = Program(f"moldau.cli.demo.{name}", [json.dumps(task)], self._folder / f"{name}.log", hear)
+        program = Program(
+            f"moldau.cli.demo.{name}",
+            [json.dumps(task)],
+            self._folder / f"{name}.log",
+            hear,
+            own_temporary_files(self._folder),
+        )
         self._programs.append(program)
         return program
 
