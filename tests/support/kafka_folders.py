@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tarfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,12 @@ class KafkaFolders:
         return self.first, self.second
 
 
-def unpack(kind: str, target: Path) -> KafkaFolders:
-    """`kraft`: Kafka 4.3, its own controller. `zookeeper`: Kafka 3.9."""
+def unpack(kind: str, target: Path, without: Sequence[str] = ()) -> KafkaFolders:
+    """`kraft`: Kafka 4.3, its own controller. `zookeeper`: Kafka 3.9. `without` names topics that are left out."""
+    left_out = tuple(f"{folder}/{topic}-" for topic in without for folder in ("first", "second"))
     with tarfile.open(RECORDED / f"{kind}.tar.gz") as packed:
-        packed.extractall(target, filter="data")
+        wanted = [member for member in packed.getmembers() if not member.name.startswith(left_out)]
+        packed.extractall(target, wanted, filter="data")
     return KafkaFolders(target / "first", target / "second", json.loads((RECORDED / f"{kind}.json").read_text()))
 
 

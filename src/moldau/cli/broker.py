@@ -1,4 +1,4 @@
-"""`moldau broker`: run a broker in the foreground; see and stop those of this machine."""
+"""`moldau broker`: run a broker in the foreground; see and stop those of this machine; take over another one's data."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Annotated
 import typer
 
 from moldau.cli import broker_start
-from moldau.cli.options import Output
+from moldau.cli.options import DryRun, Output, Yes
 from moldau.cli.output import Format
 
-app = typer.Typer(help="Run a broker; see and stop those of this machine.", no_args_is_help=True)
+app = typer.Typer(
+    help="Run a broker; see and stop those of this machine; take over the data of Apache Kafka's.", no_args_is_help=True
+)
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
@@ -40,3 +42,26 @@ def stop(
     from moldau.cli import broker_actions, times
 
     broker_actions.stop(port, data, node_id, every, times.duration_ms(patience))
+
+
+@app.command()
+def adopt(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER...", help="All folders of the broker's log.dirs, in their order.")
+    ],
+    into: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Copy to this new folder; once, or once for each of the others."),
+    ] = None,
+    in_place: Annotated[bool, typer.Option("--in-place", help="Take the folders themselves.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    output: Output = Format.table,
+) -> None:
+    """Take over the data of an Apache Kafka broker that was stopped: topics, settings, committed offsets, producers.
+
+    Kafka 4 and 3, with KRaft or ZooKeeper. Run it with --dry-run first: it tells what will be taken and what not.
+    """
+    from moldau.cli import broker_adopt
+
+    raise typer.Exit(broker_adopt.adopt(folders, into or [], in_place, dry_run, yes, output))

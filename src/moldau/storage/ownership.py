@@ -22,6 +22,8 @@ from moldau.storage.log_directory import InconsistentDirectoryError
 
 METADATA_FOLDER = "__moldau_metadata"
 """Where the metadata of a broker without a cluster lies, in the first folder of `log.dirs`."""
+UNFINISHED_COPY = ".moldau-adopting"
+"""Lies in a folder as long as data of Apache Kafka is copied to it."""
 ZOOKEEPER_VERSION = "0"
 
 
@@ -46,6 +48,15 @@ class KafkaFolder:
         return self.properties.get("version") == ZOOKEEPER_VERSION
 
 
+class UnfinishedCopyError(InconsistentDirectoryError):
+    """Data of Apache Kafka was being copied to this folder."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{path}: copying the data of Apache Kafka here was interrupted. Run `moldau broker adopt` again."
+        )
+
+
 class ForeignFolderError(InconsistentDirectoryError):
     """The folder belongs to Apache Kafka."""
 
@@ -65,8 +76,10 @@ class ForeignFolderError(InconsistentDirectoryError):
 
 
 def refuse_foreign_folders(files: FileSystem, paths: Sequence[str]) -> None:
-    """Only reads. Raises ForeignFolderError; what cannot be read is left to those who open it."""
+    """Only reads. Raises ForeignFolderError or UnfinishedCopyError; what cannot be read is left to whoever opens it."""
     for path in paths:
+        if files.exists(os.path.join(path, UNFINISHED_COPY)):
+            raise UnfinishedCopyError(path)
         found = kafka_folder(files, path)
         if found is not None:
             raise ForeignFolderError(found, interrupted=_was_begun(files, paths[0]))
@@ -75,10 +88,13 @@ def refuse_foreign_folders(files: FileSystem, paths: Sequence[str]) -> None:
 def kafka_folder(files: FileSystem, path: str) -> KafkaFolder | None:
     """None if Apache Kafka has not written it, or Moldau has taken it over."""
     try:
-        text = read_file(files, os.path.join(path, META_PROPERTIES)).decode()
-    except (OSError, UnicodeDecodeError):
+        return described_folder(path, read_file(files, os.path.join(path, META_PROPERTIES)))
+    except OSError:
         return None
-    lines = [line.strip() for line in text.splitlines()]
+
+
+def described_folder(path: str, meta_properties: bytes) -> KafkaFolder | None:
+    lines = [line.strip() for line in meta_properties.decode(errors="replace").splitlines()]
     properties = dict(_pair(line) for line in lines if line and not line.startswith("#"))
     dated = any(len(line) > 1 for line in lines if line.startswith("#"))
     if dated or properties.get("version") == ZOOKEEPER_VERSION:
