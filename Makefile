@@ -43,8 +43,8 @@ conformance: setup  ## the same requests to Apache Kafka and to Moldau, answers 
 	@python -m tests.conformance live $(ARGS)
 	@pytest -m live tests
 
-chaos: setup  ## the long run of the crash tests
-	@pytest -m chaos tests/faults $(ARGS)
+chaos: setup  ## the long run of the crash tests and of the simulated clusters
+	@pytest -m chaos tests/faults tests/simulation $(ARGS)
 
 docs: setup  ## write the generated pages of docs/reference
 	@python scripts/reference.py

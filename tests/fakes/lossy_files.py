@@ -44,7 +44,7 @@ class _Inode:
         low, high = min(sizes), max(sizes)
         size = random.choice([len(self.disk), len(self.data), random.randint(low, high)])
         found = self.disk[:size] + bytes(max(0, size - len(self.disk)))
-        for page in self.dirty_pages:
+        for page in sorted(self.dirty_pages):
             start, end = page * PAGE, min((page + 1) * PAGE, size, len(self.data))
             if start < end and random.random() < 0.5:
                 found[start:end] = self.data[start:end]
@@ -82,7 +82,7 @@ class LossyFiles:
         """The power fails and comes back: handles are gone, and so is part of what was not synced."""
         for changes in self._pending.values():
             self._apply(changes[: random.randint(0, len(changes))])
-        for inode in set(self._disk.values()):
+        for inode in dict.fromkeys(self._disk.values()):
             inode.lose(random)
         self._restart(self._disk)
 

@@ -116,6 +116,7 @@ class Ensemble:
 class FakePort:
     def __init__(self, ensemble: Ensemble, session: int) -> None:
         self._ensemble = ensemble
+        self._loop = asyncio.get_running_loop()
         self._rng = Random(ensemble.rng.random())
         self._session = session
         self._state = SessionState.CONNECTED
@@ -203,14 +204,14 @@ class FakePort:
             self._write(Step("create", made, value, self._session if ephemeral else 0))
             return made
 
-        return self._request(do)
+        return self._request(self._in_order(do))
 
     def set(self, path: str, value: bytes, version: int) -> Future[None]:
         def do() -> None:
             self._check(path, version)
             self._write(Step("set", path, value))
 
-        return self._request(do)
+        return self._request(self._in_order(do))
 
     def delete(self, path: str) -> Future[None]:
         def do() -> None:
@@ -219,21 +220,21 @@ class FakePort:
                 raise PortError(f"{path} has children")
             self._write(Step("delete", path))
 
-        return self._request(do)
+        return self._request(self._in_order(do))
 
     def replace(self, path: str, value: bytes, version: int) -> Future[None]:
         def do() -> None:
             self._check(path, version)
             self._write(Step("delete", path), Step("create", path, value, self._session))
 
-        return self._request(do)
+        return self._request(self._in_order(do))
 
     def touch(self, path: str) -> Future[None]:
         def do() -> None:
             self._check(path, ANY_VERSION)
             self._write()
 
-        return self._request(do)
+        return self._request(self._in_order(do))
 
     def get(self, path: str) -> Future[Node | None]:
         def do() -> Node | None:
@@ -255,7 +256,7 @@ class FakePort:
                 raise NoNodeError(path)
             if on_event is not None:
                 self._watches.setdefault(("children", path), []).append(on_event)
-            return list(self._server.nodes[path].children)
+            return sorted(self._server.nodes[path].children)
 
         return self._request(do)
 
@@ -274,8 +275,19 @@ class FakePort:
         self._ensemble.write(*steps)
         self._apply_up_to(len(self._ensemble.steps))  # a server answers a write when it has done it itself
 
+    def _in_order(self, do: Callable[[], Any]) -> Callable[[], Any]:
+        """A write that is refused has its place in the order too: who answers has done what came before."""
+
+        def done() -> Any:
+            try:
+                return do()
+            except PortError:
+                self._apply_up_to(len(self._ensemble.steps))
+                raise
+
+        return done
+
     def _apply_up_to(self, end: int) -> None:
-        loop = asyncio.get_running_loop()
         for step in self._ensemble.steps[self._applied : end]:
             self._server.do(step)
             self._applied += 1
@@ -284,7 +296,7 @@ class FakePort:
             if step.kind != "set":
                 fired += self._watches.pop(("children", parent), [])
             for on_event in fired:
-                loop.call_soon(on_event)
+                self._loop.call_soon(on_event)
 
     def catch_up_some_time(self) -> None:
         if self._catching_up or self._closed or self._state is not SessionState.CONNECTED:
@@ -302,7 +314,7 @@ class FakePort:
         self._later(catch_up)
 
     def _request(self, do: Callable[[], Any]) -> Future[Any]:
-        future: Future[Any] = asyncio.get_running_loop().create_future()
+        future: Future[Any] = self._loop.create_future()
         if self._state is not SessionState.CONNECTED or self._closed:
             lose(future)
             return future
@@ -324,13 +336,13 @@ class FakePort:
             answer, error = do(), None
         except PortError as refusal:
             answer, error = None, refusal
-        asyncio.get_running_loop().call_soon(settle, future, answer, error)
+        self._loop.call_soon(settle, future, answer, error)
         if self._requests:
             self._pumping = True
             self._later(self._pump)
 
     def _later(self, call: Callable[[], None]) -> None:
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         turns = self._rng.randint(0, self._ensemble.faults.most_turns)
 
         def turn(left: int) -> None:

@@ -1,0 +1,212 @@
+"""A simulated machine: a disk that stays, and one life of a broker after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from moldau.client.settings import Address
+from moldau.config.broker import BrokerConfig
+from moldau.metadata.zookeeper.store import StoreOptions, ZooKeeperStore
+from moldau.server.connection import Connection
+from moldau.server.core import BrokerCore
+from moldau.server.services import Clocks, Services
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.ensemble import SESSION_SECONDS, SimulatedEnsemble, SimulatedPort
+from tests.simulation.network import Network, Transport
+from tests.simulation.scheduler import NodeLoop, Scheduler
+
+PORT = 9092
+WALL_MS = 1_700_000_000_000
+LISTENER = "PLAINTEXT"
+HELD_SECONDS = 0.05
+
+
+def broker_config(broker_id: int) -> BrokerConfig:
+    return BrokerConfig.load(
+        {
+            "broker.id": str(broker_id),
+            "log.dirs": f"/disk{broker_id}",
+            "listeners": f"{LISTENER}://b{broker_id}:{PORT}",
+            "zookeeper.connect": "zookeeper:2181",
+            "default.replication.factor": "3",
+            "min.insync.replicas": "2",
+            "replica.lag.time.max.ms": "2000",
+            "log.cleaner.enable": "false",
+            "connections.max.idle.ms": "-1",
+            "auto.create.topics.enable": "false",
+            "leader.imbalance.check.interval.seconds": "7",
+        }
+    )
+
+
+class Life:
+    """One process of a broker, from its start to its death."""
+
+    def __init__(self, machine: Machine, number: int) -> None:
+        scheduler = machine.scheduler
+        self.machine, self.number = machine, number
+        self.name = machine.name
+        self.loop = NodeLoop(scheduler, f"{self.name}#{number}")
+        self.rng = Random(f"{scheduler.rng.random()}")
+        self.is_up = True
+        self.is_listening = False
+        self.core: BrokerCore | None = None
+        self.port: SimulatedPort | None = None
+        self.is_ready = False
+        self._accepting: list[Transport] | None = []
+        self.loop.call(lambda: self.loop.create_task(self._start()))
+
+    @property
+    def is_powered(self) -> bool:
+        return self.machine.is_powered
+
+    async def _start(self) -> None:
+        machine, now = self.machine, lambda: self.machine.scheduler.now
+        self.port = machine.ensemble.connect()
+        options = StoreOptions(SESSION_SECONDS, boot_clock=now, new_writer=lambda: self.rng.getrandbits(63))
+        store = await ZooKeeperStore.open(self.port, "", options)
+        store.on_session_lost(lambda reason: self.fail(f"store lost: {reason}"))
+        services = Services(
+            store,
+            lambda address, protocol, tls: machine.network.dial(self, address, protocol, tls),
+            machine.disk,
+            self._run_blocking,
+            Clocks(now, lambda: WALL_MS + int(now() * 1000), now),
+            Random(self.rng.random()),
+            self.rng.randbytes,
+            lambda: UUID(int=self.rng.getrandbits(128), version=4),
+            machine.boot_id,
+        )
+        self.core = BrokerCore(broker_config(machine.broker_id), services, self.fail)
+        await self.core.open()
+        self.is_listening = True
+        await self.core.join({LISTENER: (self.name, PORT)})
+        waiting, self._accepting = self._accepting or [], None
+        for transport in waiting:
+            self.accept(transport)
+        self.is_ready = True
+
+    def accept(self, transport: Transport) -> None:
+        if self._accepting is not None:
+            self._accepting.append(transport)
+        elif self.core is not None:
+            transport.accepted(Connection(self.core.host, LISTENER))
+
+    def _run_blocking(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        """On a thread of its own some time later, for as long as the process lives."""
+        future: asyncio.Future[Any] = self.loop.create_future()
+
+        def run() -> None:
+            if not self.is_up:
+                return
+            if self.loop.held:
+                self.machine.scheduler.after(HELD_SECONDS, run)
+                return
+            try:
+                result, error = work(), None
+            except Exception as failure:
+                result, error = None, failure
+            self.loop.call_soon(settle, future, result, error)
+
+        self.machine.scheduler.after(self.machine.disk_seconds * self.rng.random(), run)
+        return future
+
+    def fail(self, reason: str) -> None:
+        self.machine.scheduler.problems.append(f"{self.name} gave up: {reason}")
+
+    def die(self) -> None:
+        self.is_up = False
+        self.loop.kill()
+        if self.port is not None:
+            self.port.owner_died()
+
+
+def settle(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    if not future.done():
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+
+class Machine:
+    def __init__(self, scheduler: Scheduler, network: Network, ensemble: SimulatedEnsemble, broker_id: int) -> None:
+        self.scheduler, self.network, self.ensemble = scheduler, network, ensemble
+        self.broker_id, self.name = broker_id, f"b{broker_id}"
+        self.disk = SimulatedDisk()
+        self.disk.make_directory(f"/disk{broker_id}")
+        self.disk_seconds = 0.002
+        self.is_powered = True
+        self.lives: list[Life] = []
+        self._boots = 0
+        self.address = Address(self.name, PORT)
+        network.servers[self.address] = lambda: self.life
+        self.start()
+
+    @property
+    def life(self) -> Life | None:
+        return self.lives[-1] if self.lives and self.lives[-1].is_up else None
+
+    @property
+    def core(self) -> BrokerCore | None:
+        """The broker, once it serves."""
+        life = self.life
+        return life.core if life is not None and life.is_ready else None
+
+    @property
+    def boot_id(self) -> str:
+        return f"{self.name}-boot-{self._boots}"
+
+    def start(self) -> None:
+        if self.life is None:
+            self.is_powered = True
+            self.lives.append(Life(self, len(self.lives)))
+
+    def kill(self) -> None:
+        life = self.life
+        if life is not None:
+            life.die()
+            self.network.process_ended(life, told=True)
+            self.disk.process_died()
+
+    def cut_power(self) -> None:
+        life = self.life
+        if life is not None:
+            self.is_powered = False
+            life.die()
+            self.network.process_ended(life, told=False)
+            self.disk.power_failed(self.scheduler.rng)
+            self._boots += 1
+
+    def pause(self) -> None:
+        life = self.life
+        if life is not None:
+            life.loop.held = True
+            if life.port is not None:
+                life.port.silent()
+
+    def go_on(self) -> None:
+        life = self.life
+        if life is not None and life.loop.held:
+            life.loop.held = False
+            if life.port is not None:
+                life.port.reconnect()
+
+
+class ProblemLog(logging.Handler):
+    """What a broker reports as an error is one."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(logging.ERROR)
+        self._problems = problems
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            text += f": {record.exc_info[1]!r}"
+        self._problems.append(text)
