@@ -83,6 +83,11 @@ class Heard(Generic[T]):
         self.news.append(news)
         self._more.set()
 
+    async def some(self) -> None:
+        while not self.news:
+            self._more.clear()
+            await self._more.wait()
+
     async def until(self, wanted: T) -> None:
         while not self.news or self.news[-1] != wanted:
             self._more.clear()

@@ -89,11 +89,14 @@ class Follower:
             return
         if self._head_is_old:
             await self._read_head()
-        if (self._watched != following or self.head.revision >= following) and await self._is_there(following):
+        # An own commit that has a later place: this one is there too, or it is missing for good.
+        later_is_known = bool(self._known)
+        ask = self._watched != following or self.head.revision >= following or later_is_known
+        if ask and await self._is_there(following):
             await self._read_many(following)
         elif self.head.revision >= following:
             await self._load_snapshot()
-        elif self._suspicious == following:
+        elif self._suspicious == following or later_is_known:
             await self._check_gap(following)
         elif following not in self._known:
             await self._wake.wait()
@@ -136,6 +139,7 @@ class Follower:
         self._suspicious = None
         if self.head.revision < missing and not await self._is_there(missing):
             raise CorruptStoreError(self._layout.entry(missing), 0, "the entry is gone, and later ones are there")
+        self._watched = None
 
     async def _judge(self, frame: bytes) -> None:
         history = self.history
