@@ -199,6 +199,50 @@ async def test_a_lost_session_is_told_and_the_broker_announced_again() -> None:
             await alive.until({1: registration("a")})
 
 
+@pytest.mark.parametrize("expired", [False, True])
+@scenario
+async def test_who_only_listens_hears_of_others_also_on_another_connection(expired: bool) -> None:
+    """Every lost connection drops all watches."""
+    ensemble = Ensemble()
+    async with opened(ensemble) as (store, _), opened(ensemble) as (listener, port):
+        watched, alive = Watched(), Heard[Mapping[int, bytes]]()
+        listener.watch("/", watched)
+        listener.watch_alive(alive)
+        await store.commit([Put("/before", b"")])
+        await watched.until_seen("/before")
+        for _ in range(20):  # it has nothing to read any more, and waits
+            await asyncio.sleep(0)
+        port.drop(comes_back=False)
+        port.come_back(expired=expired)
+        await store.commit([Put("/after", b"")])
+        await watched.until_seen("/after")
+        await store.announce(1, registration("a"))
+        await alive.until({1: registration("a")})
+
+
+@scenario
+async def test_a_commit_that_came_before_one_that_was_lost_is_appended_again() -> None:
+    """What has a place in the log before its predecessor means nothing there."""
+    ensemble = Ensemble()
+    async with opened(ensemble) as (store, port):
+        create, lost = port.create, []
+
+        def lose_one(path: str, value: bytes, **named: Any) -> asyncio.Future[str]:
+            port.create = create  # type: ignore[method-assign]
+            lost.append(value)
+            return asyncio.get_running_loop().create_future()
+
+        port.create = lose_one  # type: ignore[method-assign]
+        commits = [asyncio.create_task(store.commit([Put("/a", b"", n - 1)])) for n in range(3)]
+        while store._history.revision < 3:  # noqa: ASYNC110 - the barrier at the start, and both that are too early
+            await asyncio.sleep(0)
+        assert len(lost) == 1 and await store.read("/a") is None
+        port.drop()
+        await asyncio.gather(*commits)
+        entry = await store.read("/a")
+        assert entry is not None and entry.version == 2
+
+
 @scenario
 async def test_who_is_cut_off_takes_its_session_for_lost_by_itself() -> None:
     ensemble = Ensemble()
