@@ -245,7 +245,7 @@ async def check_settings(busy: Busy) -> None:
 
 
 async def check_duties(busy: Busy) -> None:
-    logs = busy.node.logs
+    logs = busy.node.core.logs
     now_ms = node_module.wall_ms()
     duties: list[Callable[[], Awaitable[object]]] = [
         lambda: logs.run_retention(now_ms),
@@ -268,7 +268,7 @@ def test_requests_about_thousands_of_offsets_and_groups_let_others_be_served(tmp
         async with busy_broker(tmp_path, watch) as busy:
             await create(busy, {"many": PARTITIONS})
             await busy.ask(find_coordinator.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
-            many = busy.node.images.image.topics["many"].id
+            many = busy.node.core.images.image.topics["many"].id
             await busy.check(committing("g", many, range(PARTITIONS)))
             for topics in (None, [offset_fetch.OffsetFetchRequestTopics(name="many", topic_id=many)]):
                 if topics is not None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from moldau.replication.leader import NO_NEIGHBOURS, UNKNOWN_BROKER_EPOCH, IsrChange, Leadership, Neighbours
 from moldau.replication.selectors import ReplicaView
-from moldau.replication.waiting import Append, FetchWait, FetchWaits, OffsetWait, OffsetWaits
+from moldau.replication.waiting import Append, FetchWaits, OffsetWait, OffsetWaits
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH, NO_OFFSET, TopicId, TopicPartition
 
@@ -312,14 +312,10 @@ class Partition:
 
     # --- waiting fetches ---
 
-    def wait_for_stable_records(self, wait: FetchWait) -> None:
+    def waits_for_stable_records(self) -> FetchWaits:
         if not self.stable_waits and self.log is not None:
             self._seen_stable = self.last_stable_offset()
-        self.stable_waits.add(wait)
-
-    def forget_fetch(self, wait: FetchWait) -> None:
-        for fetches in (self.end_waits, self.mark_waits, self.stable_waits):
-            fetches.discard(wait)
+        return self.stable_waits
 
     @property
     def waiting_fetches(self) -> int:

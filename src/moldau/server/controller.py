@@ -79,7 +79,7 @@ class Controller:
 
     async def _commit(self, decision: Decision[object], checked: Sequence[Operation]) -> None:
         revision = None
-        for part in decision.parts:
+        for part in await run(decision.parting()):
             revision = await self._store.commit([*checked, *part])
         if revision is not None:
             await self._images.reached(revision)

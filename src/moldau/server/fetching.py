@@ -18,6 +18,7 @@ from moldau.replication.fetch_sessions import FetchTarget
 from moldau.replication.leader import UNKNOWN_BROKER_EPOCH
 from moldau.replication.partition import Partition
 from moldau.replication.throttling import names
+from moldau.replication.waiting import FetchWaits
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.answers import FilePiece
@@ -253,8 +254,8 @@ class WaitingFetch:
     """A fetch that found too little: waits for its partitions to grow or its time to be up, then reads once more."""
 
     __slots__ = (
-        "_broker", "_context", "_done", "_go_on", "_is_looking", "_limits", "_partitions", "_respond", "_targets",
-        "_timer", "_woken",
+        "_broker", "_context", "_done", "_go_on", "_is_looking", "_limits", "_respond", "_targets",
+        "_timer", "_waits", "_woken",
     )  # fmt: skip
 
     def __init__(
@@ -270,7 +271,7 @@ class WaitingFetch:
         self._broker, self._context, self._targets, self._limits = broker, context, targets, limits
         self._respond, self._go_on = respond, go_on
         self._done = self._woken = self._is_looking = False
-        self._partitions: list[Partition] = []
+        self._waits: list[FetchWaits] = []
         self._timer = asyncio.get_running_loop().call_later(limits.max_wait_ms / 1000, self.time_is_up)
 
     def register(self) -> Work[None]:
@@ -287,12 +288,13 @@ class WaitingFetch:
             if self._done:
                 return
             if self._limits.is_follower:
-                partition.end_waits.add(self)
+                waits = partition.end_waits
             elif self._limits.read_committed:
-                partition.wait_for_stable_records(self)
+                waits = partition.waits_for_stable_records()
             else:
-                partition.mark_waits.add(self)
-            self._partitions.append(partition)
+                waits = partition.mark_waits
+            waits.add(self)
+            self._waits.append(waits)
         if len(self._targets) >= PARTITIONS_PER_TURN:
             self.wake()
 
@@ -334,5 +336,5 @@ class WaitingFetch:
     def _finish(self) -> None:
         self._done = True
         self._timer.cancel()
-        for partition in self._partitions:
-            partition.forget_fetch(self)
+        for waits in self._waits:
+            waits.discard(self)

@@ -131,7 +131,7 @@ def test_whatever_ends_a_term_ends_every_wait_of_it(end: str) -> None:
     one.produce_waits.add(7, produce)
     one.end_waits.add(fetches[0])
     one.mark_waits.add(fetches[1])
-    one.wait_for_stable_records(fetches[2])
+    one.waits_for_stable_records().add(fetches[2])
     finish, code = ENDS[end]
     finish(one)
     assert (staged.told, produce.told) == ([code], [code])
@@ -193,7 +193,7 @@ def test_each_fetch_is_woken_by_what_it_may_read() -> None:
     follower, consumer, committed = FetchProbe(), FetchProbe(), FetchProbe()
     one.end_waits.add(follower)
     one.mark_waits.add(consumer)
-    one.wait_for_stable_records(committed)
+    one.waits_for_stable_records().add(committed)
 
     def woken() -> tuple[int, int, int]:
         return follower.woken, consumer.woken, committed.woken
@@ -209,5 +209,5 @@ def test_each_fetch_is_woken_by_what_it_may_read() -> None:
     one.advance(6)
     one.fetched_by(2, 6, 0)
     assert woken() == (2, 2, 1)
-    one.forget_fetch(follower)
+    one.end_waits.discard(follower)
     assert one.waiting_fetches == 2

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import Operation, Put
-from moldau.work.turns import Work
+from moldau.work.turns import Work, at_once, pauses
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -34,20 +34,29 @@ class Decision(Generic[T_co]):
     @property
     def parts(self) -> list[Sequence[Operation]]:
         """The commits to make, one after the other; none where there is nothing to do."""
+        return at_once(self.parting())
+
+    def parting(self) -> Work[list[Sequence[Operation]]]:
+        """`parts`, in turns."""
         if self.whole or not self.operations:
             return [self.operations] if self.operations else []
-        return list(_cut(self.operations))
+        return (yield from _cut(self.operations))
 
 
-def _cut(operations: Sequence[Operation]) -> Iterator[Sequence[Operation]]:
+def _cut(operations: Sequence[Operation]) -> Work[list[Sequence[Operation]]]:
+    paused = pauses()
+    parts = []
     begin = size = 0
     for position, operation in enumerate(operations):
+        if next(paused):
+            yield
         bytes_of_it = len(operation.path) + (len(operation.value) if isinstance(operation, Put) else 0)
         if position > begin and (position - begin == PARTITIONS_PER_COMMIT or size + bytes_of_it > PART_BYTES):
-            yield operations[begin:position]
+            parts.append(operations[begin:position])
             begin, size = position, 0
         size += bytes_of_it
-    yield operations[begin:]
+    parts.append(operations[begin:])
+    return parts
 
 
 Rule: TypeAlias = Callable[[ClusterImage], Decision[T_co] | Work[Decision[T_co]]]
