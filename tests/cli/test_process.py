@@ -64,10 +64,11 @@ def test_a_reader_that_has_enough(address: str, admin: AdminClient, name: str) -
         assert process.wait(SECONDS) == 0
 
 
-def test_tables_are_drawn_on_a_terminal(address: str, admin: AdminClient, name: str) -> None:
+def test_tables_on_a_terminal_have_bold_headings(address: str, admin: AdminClient, name: str) -> None:
     create_topic(admin, name, configs={"retention.ms": 1234})
-    shown = on_a_terminal(address, "config", "get", "topic", name)
-    assert "retention.ms" in shown and "─" in shown
+    heading, row = on_a_terminal(address, "config", "get", "topic", name).splitlines()
+    assert heading.startswith("\x1b[1mTOPIC ") and heading.endswith("\x1b[0m")
+    assert row.split() == [name, "retention.ms", "1234", "topic"]
 
 
 def test_a_terminal_is_asked_before_something_is_deleted(address: str, admin: AdminClient, name: str) -> None:
