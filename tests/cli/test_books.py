@@ -134,13 +134,14 @@ def program_of(command: str) -> str:
 
 
 def test_a_broker_starts_and_stops_as_printed(bin_folder: Path, tmp_path: Path) -> None:
-    """`bin/kafka-server-start.sh config/server0.properties` with the books' three settings, then kafka-server-stop."""
+    """`bin/kafka-server-start.sh config/server0.properties` with the books' three settings, then kafka-server-stop.
+
+    Without `zookeeper.connect`, which makes the broker a member of the cluster behind it."""
     port = free_port()
     config = bin_folder.parent / "config"
     config.mkdir(exist_ok=True)
     (config / "server0.properties").write_text(
         f"broker.id=977\nlisteners=PLAINTEXT://localhost:{port}\nlog.dir={tmp_path}/kafka-logs-0\n"
-        "zookeeper.connect=localhost:2181\n"
     )
     environment = os.environ | {"JMX_PORT": "9990"}
     with subprocess.Popen(
