@@ -32,6 +32,7 @@ def test_a_copy_serves_what_kafka_served(kind: str, tmp_path: Path) -> None:
     ran = run("broker", "adopt", *kafka.both, "--into", into[0], "--into", into[1])
     assert ran.code == 0, ran.err
     assert f"--set log.dirs={into[0]},{into[1]}" in ran.err
+    assert ("take zookeeper.connect out of server.properties" in ran.err) == (kind == "zookeeper")
     assert contents(*kafka.both) == before
     with broker_on(tmp_path / "broker", *into) as broker:
         found = tell(broker.address)

@@ -84,6 +84,8 @@ def _adopt(sources: Sequence[Path], targets: Sequence[Path], dry_run: bool, yes:
         losing = f", leaving {plural(left, 'topic')} behind" if left else ""
         confirm(f"Take {', '.join(names)} over{losing}? Apache Kafka will not start on them again.", yes)
         adopt_in_place(files, names, lambda: made, uuid.uuid4)
+    if made.from_zookeeper:
+        note("take zookeeper.connect out of server.properties: the metadata lies in the folder now")
     note(f"took {plural(len(made.topics), 'topic')} of cluster {made.cluster_id} over, {size_text(made.size_bytes)}")
     _say_how_to_start(targets or sources, made.node_id)
     return DONE
