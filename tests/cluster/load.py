@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from types import TracebackType
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.support.waiting import wait_until
 class Load:
     """Numbers to a topic with acks=all, from a thread of its own; keys spread them over the partitions."""
 
-    def __init__(self, cluster: LocalCluster, topic: str) -> None:
+    def __init__(self, cluster: LocalCluster, topic: str, per_second: float = 1000.0) -> None:
         self._producer = Producer(
             {
                 "bootstrap.servers": cluster.bootstrap,
@@ -33,6 +34,10 @@ class Load:
         self._cluster, self._topic = cluster, topic
         self.acknowledged: dict[int, tuple[int, int]] = {}
         self.failed: list[str] = []
+        self.longest_gap = 0.0
+        """Between two acknowledgements, in seconds, since it was last set to nothing."""
+        self._last = time.monotonic()
+        self._pause = 1 / per_second
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -63,7 +68,8 @@ class Load:
                 number += 1
             except BufferError:
                 self._stopping.wait(0.01)
-            self._producer.poll(0.001)
+            self._producer.poll(0)
+            self._stopping.wait(self._pause)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -73,6 +79,8 @@ class Load:
             assert partition is not None
             assert offset is not None
             self.acknowledged[int(value_of(message))] = partition, offset
+            now = time.monotonic()
+            self.longest_gap, self._last = max(self.longest_gap, now - self._last), now
 
     def assert_nothing_lost_or_doubled(self) -> None:
         found = read_all(self._cluster, self._topic)

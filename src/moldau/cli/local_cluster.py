@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +28,7 @@ LOOK_SECONDS = 0.05
 START_SECONDS = 120.0
 STOP_SECONDS = 60.0
 HOST = "127.0.0.1"
+LOWEST_PORT = 10_000
 
 Say = Callable[[str], None]
 
@@ -190,12 +192,13 @@ class LocalCluster:
     def _start_all(self, members: Sequence[Process]) -> None:
         started = [member for member in members if not member.runs]
         for member in started:
-            self._spawn(member)
+            self.spawn_member(member)
         for member in started:
             self._wait_until_ready(member)
             self._say(f"{member.name} serves at {member.address}")
 
-    def _spawn(self, member: Process) -> None:
+    def spawn_member(self, member: Process) -> None:
+        """Returns when the process runs, which is before it serves."""
         folder = self.folder(member)
         folder.mkdir(parents=True, exist_ok=True)
         command = self._broker_command(member) if member.kind == "broker" else self._zookeeper_command(member)
@@ -352,12 +355,23 @@ def answers(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    return list(_free_ports(count))
-
-
-def _free_ports(count: int) -> Iterator[int]:
+    """Below those that the system gives to outgoing connections: a client that keeps trying to reach a member that is
+    down could end up connected to itself there, and the member would find its port taken."""
+    candidates = random.SystemRandom().sample(range(LOWEST_PORT, max(first_outgoing_port(), 2 * LOWEST_PORT)), 1000)
     with contextlib.ExitStack() as held:
-        for _ in range(count):
+        found: list[int] = []
+        for port in candidates:
             probe = held.enter_context(socket.socket())
-            probe.bind((HOST, 0))
-            yield probe.getsockname()[1]
+            with contextlib.suppress(OSError):
+                probe.bind((HOST, port))
+                found.append(port)
+            if len(found) == count:
+                return found
+    raise LocalClusterError(f"{count} free ports were not found: name the first with --port")
+
+
+def first_outgoing_port() -> int:
+    try:
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except OSError:
+        return 49_152
