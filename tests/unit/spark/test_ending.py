@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+from contextlib import suppress
+
 import pytest
 
-from moldau.spark.ending import INTERRUPTED, one_line_for_interrupts
+from moldau.spark.ending import INTERRUPTED, Interrupt, one_line_for_interrupts
 from moldau.spark.listener import cause_of
 from moldau.spark.output_modes import OutputModeUnsupported, refuse_update_mode
 
@@ -43,6 +47,37 @@ def test_an_interrupt_is_one_line_and_other_errors_are_told_as_ever(capsys: pyte
     assert (capsys.readouterr().err, told) == (f"{INTERRUPTED}\n", [])
     hook(ValueError, error := ValueError("x"), None)
     assert (capsys.readouterr().err, told) == ("", [error])
+
+
+def test_an_interrupt_is_raised_when_queries_have_ended_and_the_second_one_at_once() -> None:
+    ended = []
+    interrupt = Interrupt(lambda: ended.append(threading.current_thread()))
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(signal.SIGINT, None)
+    assert len(ended) == 1 and ended[0] is not threading.current_thread()
+
+    hanging, let_go = threading.Event(), threading.Event()
+
+    def end() -> None:
+        if hanging.is_set():
+            ended.append(threading.current_thread())
+        hanging.set()
+        let_go.wait(30)
+
+    interrupt = Interrupt(end)
+    first = threading.Thread(target=lambda: suppressed(interrupt))
+    first.start()
+    assert hanging.wait(30)
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(signal.SIGINT, None)
+    let_go.set()
+    first.join()
+    assert len(ended) == 1, "nothing is ended twice"
+
+
+def suppressed(interrupt: Interrupt) -> None:
+    with suppress(KeyboardInterrupt):
+        interrupt(signal.SIGINT, None)
 
 
 class Writer:
