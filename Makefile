@@ -18,7 +18,7 @@ setup:  ## make .venv with everything (the other targets call it)
 demo: setup  ## events through topics and Spark, the job killed in the middle, every result proved (3 minutes)
 	@moldau demo --output build/demo $(ARGS)
 
-test: setup lint  ## lint and every test (under 15 minutes on 2 cores)
+test: setup lint  ## lint and every test (under 25 minutes on 2 cores)
 	@python scripts/first_failures.py -n $(WORKERS) -m "not chaos and not live" $(ARGS)
 
 unit: setup  ## the fast tests alone: unit, property, contract, tidy
