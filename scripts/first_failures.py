@@ -3,8 +3,9 @@
     python scripts/first_failures.py [options of pytest …]
 
 runs the tests, then what failed once more, alone. Every first failure goes into build/first-failures.txt and is printed
-at the end. The names in tests/known_first_failures.tsv, each with its reason, may be there; a new one fails the next run
-(tests/tidy/test_first_failures.py), although it passed the second time: mend it, or write down why it is somebody else's.
+at the end. The names in tests/known_first_failures.tsv, each with its reason, may be there; a new one fails the next
+run (tests/tidy/test_first_failures.py), although it passed the second time: mend it, or write down why it is somebody
+else's.
 """
 
 from __future__ import annotations
