@@ -9,6 +9,7 @@ from typing import cast
 from moldau.coordinators.machine import Write
 from moldau.coordinators.transactions.machine import Markers, ProducerIdentity
 from moldau.server.broker import Broker
+from moldau.server.coordination.asking import VERSION
 from moldau.server.coordination.endings import Endings
 from moldau.server.coordination.futures import answer_of
 from moldau.types.errors import ErrorCode
@@ -36,6 +37,7 @@ class VerifyingBroker:
     def __init__(self, shard: TellingShard) -> None:
         self._shard = shard
         self.transactions = self
+        self.questions = self
         self.partitions = self
         self.endings = shard.endings
         self.config = SimpleNamespace(
@@ -51,10 +53,10 @@ class VerifyingBroker:
         return SimpleNamespace(log=self._shard.partitions[TopicPartition(topic, index)])
 
     async def add_partitions(
-        self, transactional_id: str, producer: ProducerIdentity, partitions: Collection[TopicPartition], version: int
+        self, transactional_id: str, producer: ProducerIdentity, partitions: Collection[TopicPartition]
     ) -> None:
         await answer_of(
-            self._shard.request(lambda machine: machine.add_partitions(transactional_id, producer, partitions, version))
+            self._shard.request(lambda machine: machine.add_partitions(transactional_id, producer, partitions, VERSION))
         )
 
     async def verify_partitions(
