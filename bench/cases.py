@@ -7,7 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from bench.coordination import ClassicJoin, Commits, ConsumerJoin, Heartbeats, LoadOffsets, Transactions
+from bench.coordination import (
+    ClassicJoin,
+    Commits,
+    ConsumerJoin,
+    Heartbeats,
+    JavaTransactions,
+    LoadOffsets,
+    Transactions,
+)
 from bench.figures import Figure, Goal, at_least, at_most, under
 from bench.load import Load
 from bench.scenarios import (
@@ -227,6 +235,14 @@ def _coordinator_cases(share: int) -> Iterator[Case]:
         transactions,
         (*_latencies(None), Figure("cpu_us", "broker CPU", "µs/txn")),
     )
+    for producers, count in ((1, 2_000), (8, 500)):
+        yield Case(
+            f"java-transactions-{producers}",
+            f"{producers} Java producer{'s' if producers > 1 else ''}, {count // share:,} transactions of one record "
+            "each, one behind the other",
+            JavaTransactions(count // share, producers),
+            (Figure("txns", "rate", "txn/s", at_least(1.5)), Figure("cpu_us", "broker CPU", "µs/txn")),
+        )
     steady = Load(20_000 // share, size=LARGE, rate=2_000, linger_ms=0)
     members = HELD_MEMBERS // share
     yield Case(

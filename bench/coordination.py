@@ -30,6 +30,8 @@ from moldau.wire.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from moldau.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
+from tests.peers.java_programs import CLIENTS
+from tests.peers.java_programs import run as run_java
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 
@@ -174,6 +176,27 @@ def commit_one(producer: Producer, topic: str) -> float:
     producer.produce(topic, b"x" * 100)
     producer.commit_transaction(TRANSACTION_SECONDS)
     return time.perf_counter() - started
+
+
+@dataclass(frozen=True, slots=True)
+class JavaTransactions:
+    """Java's producers, each with one record in one transaction after the other, without a pause."""
+
+    standing: ClassVar[bool] = True
+    count: int
+    producers: int
+
+    def run(self, stage: Stage) -> Values:
+        topics = Topics(stage.broker)
+        topics.create(stage.topic, self.producers)
+        given = {"bootstrap": stage.broker.address, "topic": stage.topic, "id": stage.topic, "count": self.count,
+                 "warm": self.count, "producers": self.producers}  # fmt: skip
+        with Watch(stage.broker.pid) as watch:
+            printed = run_java("TransactionLoop", CLIENTS, *(f"{name}={value}" for name, value in given.items()))
+        topics.delete(stage.topic)
+        seconds = int(printed[-1].split()[1]) / 1000
+        all_of_them = self.count * self.producers
+        return {"txns": all_of_them / seconds, "cpu_us": watch.broker_cpu / (2 * all_of_them) * 1e6}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * partition.
  *
  * <p>Arguments: name=value of bootstrap, topic, id (the prefix of the transactional ids), count (for each producer),
- * abort (every so many-th is aborted; 0: none), producers. Prints for each producer how many were committed, and at
+ * abort (every so many-th is aborted; 0: none), producers, warm (so many before they are timed). Prints for each producer how many were committed, and at
  * last the milliseconds that all took together.
  */
 public final class TransactionLoop {
     public static void main(String[] arguments) throws Exception {
-        Map<String, String> given = new HashMap<>(Map.of("abort", "0", "producers", "1"));
+        Map<String, String> given = new HashMap<>(Map.of("abort", "0", "producers", "1", "warm", "0"));
         for (String argument : arguments) {
             String[] pair = argument.split("=", 2);
             given.put(pair[0], pair[1]);
@@ -32,25 +32,36 @@ public final class TransactionLoop {
             producer.initTransactions();
             opened.add(producer);
         }
-        long started = System.nanoTime();
         ExecutorService threads = Executors.newFixedThreadPool(producers);
-        List<Future<Integer>> results = new ArrayList<>();
-        for (int index = 0; index < producers; index++) {
-            int partition = index;
-            Callable<Integer> loop = () -> run(opened.get(partition), given, partition);
-            results.add(threads.submit(loop));
-        }
         try {
-            for (Future<Integer> result : results) {
-                System.out.println("committed " + result.get());
+            runAll(threads, opened, given, Integer.parseInt(given.get("warm")));
+            long started = System.nanoTime();
+            for (int committed : runAll(threads, opened, given, Integer.parseInt(given.get("count")))) {
+                System.out.println("committed " + committed);
             }
+            System.out.println("milliseconds " + (System.nanoTime() - started) / 1_000_000);
         } finally {
             threads.shutdownNow();
         }
-        System.out.println("milliseconds " + (System.nanoTime() - started) / 1_000_000);
         for (KafkaProducer<String, String> producer : opened) {
             producer.close();
         }
+    }
+
+    private static List<Integer> runAll(
+            ExecutorService threads, List<KafkaProducer<String, String>> opened, Map<String, String> given, int count)
+            throws Exception {
+        List<Future<Integer>> results = new ArrayList<>();
+        for (int index = 0; index < opened.size(); index++) {
+            int partition = index;
+            Callable<Integer> loop = () -> run(opened.get(partition), given, partition, count);
+            results.add(threads.submit(loop));
+        }
+        List<Integer> committed = new ArrayList<>();
+        for (Future<Integer> result : results) {
+            committed.add(result.get());
+        }
+        return committed;
     }
 
     private static Map<String, Object> settings(Map<String, String> given, int index) {
@@ -61,8 +72,8 @@ public final class TransactionLoop {
                 "value.serializer", StringSerializer.class);
     }
 
-    private static int run(KafkaProducer<String, String> producer, Map<String, String> given, int partition) {
-        int count = Integer.parseInt(given.get("count"));
+    private static int run(
+            KafkaProducer<String, String> producer, Map<String, String> given, int partition, int count) {
         int abort = Integer.parseInt(given.get("abort"));
         int committed = 0;
         for (int number = 0; number < count; number++) {
