@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 
-from moldau.metadata.store import AliveWatcher, DuplicateBrokerError, Unwatch
+from moldau.metadata.store import AliveWatcher, DuplicateBrokerError, SessionState, Unwatch
 from moldau.metadata.watching import Listeners
 from moldau.metadata.zookeeper.layout import Layout
 from moldau.metadata.zookeeper.port import (
@@ -35,6 +35,7 @@ class BrokerPresence:
         self._alive: dict[int, bytes] = {}
         self._watchers: Listeners[Mapping[int, bytes]] = Listeners("living brokers")
         self._changed = asyncio.Event()
+        self._gone = asyncio.Event()
         self._announcing = asyncio.Lock()
 
     @property
@@ -48,7 +49,9 @@ class BrokerPresence:
         return self._watchers.add(watcher)
 
     def look_again(self) -> None:
+        """There is a new connection, which watches nothing yet."""
         self._changed.set()
+        self._gone.set()
 
     async def follow(self) -> None:
         """Reads all nodes whenever one comes or goes; never ends."""
@@ -123,13 +126,15 @@ class BrokerPresence:
         return False
 
     async def _wait_until_gone(self, path: str, node: Node, deadline: float) -> None:
-        gone = asyncio.Event()
+        gone = self._gone = asyncio.Event()
         if not await self._port.exists(path, gone.set):
             return
         LOG.warning("%s is held by another session; waiting for its end", path)
         try:
             await asyncio.wait_for(gone.wait(), max(deadline - self._clock(), 0))
         except TimeoutError:
+            if self._port.state is not SessionState.CONNECTED:  # who is cut off does not hear of that end either
+                raise ConnectionLostError(path) from None
             raise DuplicateBrokerError(
                 f"another broker is alive under this id: {path} in ZooKeeper is held by session "
                 f"0x{node.owner & 0xFFFFFFFFFFFFFFFF:x} ({described(node.value)}). Give this broker another "
