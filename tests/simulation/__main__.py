@@ -7,7 +7,9 @@ import logging
 import os
 import sys
 import time
+from contextlib import nullcontext
 
+from tests.simulation.mutations import MUTATIONS
 from tests.simulation.world import Outcome, simulate
 
 TWICE_EVERY = 50
@@ -23,6 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, help="repeat this one, with the brokers' logs")
     parser.add_argument("--seeds", type=int, nargs=2, metavar=("FIRST", "END"), default=(0, 100))
+    parser.add_argument("--mutation", choices=MUTATIONS, help="with this mistake in the rules, until it is found")
     wanted = parser.parse_args()
     logging.basicConfig(
         level=logging.INFO if wanted.seed is not None else logging.CRITICAL + 1,
@@ -32,13 +35,16 @@ def main() -> int:
     failed = 0
     for seed in seeds:
         started = time.perf_counter()
-        outcome = simulate(seed)
+        with MUTATIONS[wanted.mutation]() if wanted.mutation else nullcontext():
+            outcome = simulate(seed)
         if wanted.seed is not None:
             for fault in outcome.faults:
                 print(fault)
         if wanted.seed is not None or outcome.problem:
             print(told(outcome), f"({time.perf_counter() - started:.2f} s)", flush=True)
         failed += outcome.problem is not None
+        if failed and wanted.mutation:
+            break
         if seed % TWICE_EVERY == 0 and wanted.seed is None and simulate(seed).digest != outcome.digest:
             print(f"seed {seed}: two runs differ", flush=True)
             failed += 1

@@ -33,6 +33,7 @@ class SimulatedPort(FakePort):
         self._scheduler = ensemble.scheduler
         self._ended_sessions: set[int] = set()
         self._silences = 0
+        self._owner_is_dead = False
         super().__init__(ensemble, session)
 
     def _later(self, call: Callable[[], None]) -> None:
@@ -57,12 +58,18 @@ class SimulatedPort(FakePort):
         self._end_session()
         self._loop.call_soon(lambda: self.drop(expire=True))
 
+    def hiccup(self) -> None:
+        """The connection is lost and made again: answers are lost, and some of what was asked for is done."""
+        self._loop.call_soon(self.drop)
+
     def cut_off(self) -> None:
         self._loop.call_soon(lambda: self.drop(comes_back=False))
         self.silent()
 
     def reconnect(self) -> None:
         """The ensemble hears of it again; if that is too late, it learns that its session is over."""
+        if self._owner_is_dead:
+            return
         self._silences += 1
         expired = self._session in self._ended_sessions
         self._loop.call_soon(lambda: self._heard_again(expired))
@@ -86,16 +93,12 @@ class SimulatedPort(FakePort):
 
     def owner_died(self) -> None:
         """Some of what it had sent is done all the same."""
+        self._owner_is_dead = True
         requests, self._requests = self._requests, deque()
         for _, request in list(requests)[: self._rng.randint(0, len(requests))]:
             with contextlib.suppress(PortError):
                 request()
         self.silent()
-
-    def owner_is_gone(self) -> None:
-        self._closed = True
-        if self in self._ensemble.ports:
-            self._ensemble.ports.remove(self)
 
     def _end_session(self) -> None:
         if self._session not in self._ended_sessions:

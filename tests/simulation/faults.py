@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-KINDS = ("kill", "kill", "power", "pause", "cut", "cut one way", "isolate", "expire", "no zookeeper", "slow disk")
+KINDS = (
+    "kill",
+    "kill",
+    "power",
+    "pause",
+    "cut",
+    "cut one way",
+    "isolate",
+    "expire",
+    "no zookeeper",
+    "slow disk",
+    "wipe",
+    "hiccup",
+)
 MOST_FAULTS = 12
 SLOW_DISK_SECONDS = 0.5
 
@@ -36,7 +49,7 @@ def draw_faults(rng: Random, brokers: Sequence[int]) -> list[Fault]:
 
 def inject(world: World, fault: Fault) -> None:
     world.scheduler.note("fault", fault.kind, fault.broker, fault.other)
-    machine, later, network = world.machines[fault.broker], world.scheduler.after, world.network
+    machine, later = world.machines[fault.broker], world.scheduler.after
     mine, other = machine.name, world.machines[fault.other].name
     if fault.kind == "kill":
         machine.kill()
@@ -45,6 +58,10 @@ def inject(world: World, fault: Fault) -> None:
         # Without syncs a record survives as long as one of its replicas keeps its memory.
         if world.promises.may_lose_memory(fault.broker):
             machine.cut_power()
+            later(fault.seconds, machine.start)
+    elif fault.kind == "wipe":
+        if world.promises.may_lose_memory(fault.broker):
+            machine.wipe()
             later(fault.seconds, machine.start)
     elif fault.kind == "pause":
         machine.pause()
@@ -58,6 +75,9 @@ def inject(world: World, fault: Fault) -> None:
     elif fault.kind == "expire":
         if machine.life is not None and machine.life.port is not None:
             machine.life.port.expire()
+    elif fault.kind == "hiccup":
+        if machine.life is not None and machine.life.port is not None:
+            machine.life.port.hiccup()
     elif fault.kind == "no zookeeper":
         life = machine.life
         if life is not None and life.port is not None:
@@ -66,7 +86,6 @@ def inject(world: World, fault: Fault) -> None:
     else:
         machine.disk_seconds = SLOW_DISK_SECONDS
         later(fault.seconds, lambda: setattr(machine, "disk_seconds", 0.002))
-    del network
 
 
 def cut(world: World, ways: Sequence[tuple[str, str]], seconds: float) -> None:

@@ -174,6 +174,12 @@ class Machine:
             self.network.process_ended(life, told=True)
             self.disk.process_died()
 
+    def wipe(self) -> None:
+        """The process dies, and somebody puts in another disk."""
+        self.kill()
+        self.disk.wiped()
+        self.disk.make_directory(f"/disk{self.broker_id}")
+
     def cut_power(self) -> None:
         life = self.life
         if life is not None:

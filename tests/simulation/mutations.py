@@ -1,0 +1,184 @@
+"""Mistakes that Kafka once made, put into the rules for one run: the simulation has to find each of them.
+
+The product knows nothing of this; what is replaced here are its functions, for as long as a run lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from moldau.metadata.controller import in_sync
+from moldau.metadata.image import ClusterImage, PartitionImage
+from moldau.metadata.store import Operation
+from moldau.replication import follower
+from moldau.replication.follower import Asked, Cut, FetchPlan, Followed, Phase
+from moldau.replication.leader import Leadership
+from moldau.replication.partition import Partition
+from moldau.server import fetching
+from moldau.server.controller import Controller
+from moldau.server.replicas.fetcher import ReplicaFetcher
+from moldau.storage.log import PartitionLog
+from moldau.types.ids import NO_EPOCH
+
+Mutation = Callable[[], AbstractContextManager[Any]]
+
+
+def truncate_to_the_mark() -> AbstractContextManager[Any]:
+    """KAFKA-1211: a new follower truncates to its high watermark."""
+    follow = ReplicaFetcher.follow
+
+    def mutated(self: ReplicaFetcher, partition: Partition) -> None:
+        follow(self, partition)
+        followed = self.plan._followed[partition.topic_id, partition.topic_partition.partition]
+        if partition.log is not None and partition.high_watermark < partition.log.log_end_offset:
+            followed.phase = Phase.CUTTING
+            self._start(self._cut(followed, partition.log, Cut(partition.high_watermark)))
+
+    return patch.object(ReplicaFetcher, "follow", mutated)
+
+
+@contextmanager
+def truncate_once() -> Any:
+    """KAFKA-6361: one step of truncation, to where the leader says, even if its epoch is unknown here."""
+    was_cut: dict[Followed, int] = {}
+    asks, resume = Followed.asks, FetchPlan.resume
+
+    def cut_where_told(log: PartitionLog, _epoch: int, leader_end: int) -> int:
+        return min(leader_end, log.log_end_offset)
+
+    def mutated_resume(self: FetchPlan, followed: Followed) -> None:
+        was_cut[followed] = followed.leader_epoch
+        resume(self, followed)
+
+    def mutated_asks(self: Followed, log: PartitionLog) -> Asked:
+        asked = asks(self, log)
+        return asked._replace(last_fetched_epoch=NO_EPOCH) if was_cut.get(self) == self.leader_epoch else asked
+
+    with (
+        patch.object(follower, "truncation_point", cut_where_told),
+        patch.object(FetchPlan, "resume", mutated_resume),
+        patch.object(Followed, "asks", mutated_asks),
+    ):
+        yield
+
+
+def ignore_the_fetch_epoch() -> AbstractContextManager[Any]:
+    """KAFKA-6880: Fetch ignores the current leader epoch."""
+    return patch.object(Partition, "check_epoch", lambda self, told_epoch: None)
+
+
+def join_below_the_epoch() -> AbstractContextManager[Any]:
+    """KAFKA-7128: the in-sync set takes in who has reached the mark, but not the start of the epoch."""
+
+    def mutated(self: Leadership, replica_id: int, mark: int) -> bool:
+        return self.followers[replica_id].end_offset >= mark and self.is_eligible(replica_id)
+
+    return patch.object(Leadership, "may_join", mutated)
+
+
+def mark_follows_the_proposal() -> AbstractContextManager[Any]:
+    """KIP-497: the mark follows a change of the in-sync set before it is accepted."""
+
+    def mutated(self: Leadership, leader_end: int) -> Sequence[int]:
+        members = self.term.isr if self.pending is None else self.pending.isr
+        return [replica for replica in self.followers if replica in members]
+
+    return patch.object(Leadership, "counted", mutated)
+
+
+@contextmanager
+def ignore_the_broker_epoch() -> Any:
+    """KAFKA-14139: an earlier life of a broker counts for the next one."""
+
+    def eligible(self: Leadership, replica_id: int) -> bool:
+        return self._neighbours.registered_epoch(replica_id) is not None
+
+    def may_be_in_sync(image: ClusterImage, partition: PartitionImage, broker_id: int, epoch: int) -> bool:
+        broker = image.brokers.get(broker_id)
+        return broker is not None and broker.is_active
+
+    with (
+        patch.object(Leadership, "is_eligible", eligible),
+        patch.object(in_sync, "_is_eligible", may_be_in_sync),
+    ):
+        yield
+
+
+@contextmanager
+def mark_rises_with_too_few() -> Any:
+    """KAFKA-15583: the mark rises while fewer than `min.insync.replicas` are in sync."""
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(Leadership, "has_enough_in_sync", lambda self, wanted: True))
+        stack.enter_context(patch.object(Partition, "_starve_if_too_few", lambda self: None))
+        yield
+
+
+def use_answers_of_older_epochs() -> AbstractContextManager[Any]:
+    """KAFKA-18991: an answer to a fetch of an older leader epoch is used."""
+
+    def mutated(self: Followed, log: PartitionLog) -> bool:
+        return self.phase is Phase.FETCHING
+
+    return patch.object(Followed, "counts", mutated)
+
+
+@contextmanager
+def diverging_counts_as_progress() -> Any:
+    """KAFKA-13141: the leader records a follower's offset although it answers that they have diverged."""
+    read_partition = fetching.read_partition
+
+    def mutated(broker: Any, partition: Partition, target: Any, limits: Any, left: int, is_first: bool) -> Any:
+        fetched = read_partition(broker, partition, target, limits, left, is_first)
+        if fetched.diverging is not None and limits.is_follower and limits.tells_progress:
+            fetching.note_progress(broker, partition, target, limits)
+        return fetched
+
+    with patch.object(fetching, "read_partition", mutated):
+        yield
+
+
+def commit_without_check() -> AbstractContextManager[Any]:
+    """KAFKA-6082: a controller that was deposed while it was paused still commits."""
+    checks = Controller._checks
+
+    def mutated(self: Controller, image: ClusterImage) -> Sequence[Operation]:
+        checks(self, image)
+        return ()
+
+    return patch.object(Controller, "_checks", mutated)
+
+
+def forget_the_epoch_start() -> AbstractContextManager[Any]:
+    """KAFKA-7415: a new leader does not record where its epoch begins."""
+    return patch.object(PartitionLog, "begin_epoch", lambda self, epoch: None)
+
+
+def waits_survive_their_term() -> AbstractContextManager[Any]:
+    """Who waits for an acknowledgement in one term gets it in another."""
+
+    def mutated(self: Partition) -> tuple[list[Any], list[Any]]:
+        staged, self.staged = self.staged, []
+        if staged and self.log is not None:
+            self.log.discard_staged()
+        return staged, []
+
+    return patch.object(Partition, "_interrupt", mutated)
+
+
+MUTATIONS: dict[str, Mutation] = {
+    "1": truncate_to_the_mark,
+    "2": truncate_once,
+    "3": ignore_the_fetch_epoch,
+    "4": join_below_the_epoch,
+    "5": mark_follows_the_proposal,
+    "6": ignore_the_broker_epoch,
+    "7": mark_rises_with_too_few,
+    "8": use_answers_of_older_epochs,
+    "9": diverging_counts_as_progress,
+    "10": commit_without_check,
+    "11": forget_the_epoch_start,
+    "12": waits_survive_their_term,
+}
