@@ -27,6 +27,7 @@ class Promises:
         self._marks: dict[tuple[str, int, int], int] = {}
         self._images: dict[int, ClusterImage] = {}
         self._tainted: set[int] = set()
+        self._highest: dict[int, int] = {}
 
     # --- who is there ---
 
@@ -86,14 +87,18 @@ class Promises:
         if mark < self._marks.get(key, 0):
             raise BrokenPromise(f"{TOPIC}-{index}: the mark of {broker_id} fell from {self._marks[key]} to {mark}")
         self._marks[key] = mark
-        if image is None or TOPIC not in image.topics:
-            return
-        state = image.topics[TOPIC].partitions[index]
-        for other, replica, log in self.replicas(index):
-            if other in state.isr and self._is_registered(image, other) and log.log_end_offset < mark:
+        self._highest[index] = max(mark, self._highest.get(index, 0))
+        if image is not None and TOPIC in image.topics:
+            self._check_in_sync(index, image)
+
+    def _check_in_sync(self, index: int, image: ClusterImage) -> None:
+        """Whatever was below any leader's mark is in every member of the in-sync set, whoever leads now."""
+        state, mark = image.topics[TOPIC].partitions[index], self._highest[index]
+        for broker_id, replica, log in self.replicas(index):
+            if broker_id in state.isr and self._is_registered(image, broker_id) and log.log_end_offset < mark:
                 raise BrokenPromise(
-                    f"{TOPIC}-{index}: {other} is in sync and ends at {log.log_end_offset}, the mark of {broker_id} in "
-                    f"epoch {partition.leader_epoch} is {mark}; it follows {replica.leader} in {replica.leader_epoch}"
+                    f"{TOPIC}-{index}: {broker_id} is in sync {state.isr} and ends at {log.log_end_offset}, the top "
+                    f"mark was {mark}; it knows leader {replica.leader} in {replica.leader_epoch}; {self.described()}"
                 )
 
     def _life_of(self, broker_id: int) -> str:

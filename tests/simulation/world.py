@@ -28,7 +28,7 @@ from tests.simulation.scheduler import Scheduler
 BROKERS = (1, 2, 3)
 START_SECONDS = 60.0
 HEALING_SECONDS = 120.0
-LOOK_SECONDS = 0.05
+TURNS_BETWEEN_LOOKS = 8
 AFTERWARDS_SECONDS = 0.2
 
 
@@ -86,16 +86,19 @@ class World:
 
     def _pass_until(self, when: float) -> None:
         while self.scheduler.now < when:
-            self.scheduler.run_until(lambda: False, min(when, self.scheduler.now + LOOK_SECONDS))
-            self.promises.check()
+            self._pass_some_turns(when)
 
     def _until(self, look: Any, what: str, seconds: float = START_SECONDS) -> None:
         end = self.scheduler.now + seconds
         while not look():
             if self.scheduler.now >= end:
                 raise BrokenPromise(f"not within {seconds:g} s: {what}; {self.promises.described()}")
-            self.scheduler.run_until(look, min(end, self.scheduler.now + LOOK_SECONDS))
-            self.promises.check()
+            self._pass_some_turns(end)
+
+    def _pass_some_turns(self, deadline: float) -> None:
+        last = self.scheduler.turns + TURNS_BETWEEN_LOOKS
+        self.scheduler.run_until(lambda: self.scheduler.turns >= last, deadline)
+        self.promises.check()
 
     def close(self) -> None:
         for task_loop in [life.loop for machine in self.machines.values() for life in machine.lives]:

@@ -65,12 +65,14 @@ def _banned_calls(path: Path) -> Iterator[str]:
 def test_tests_never_sleep_to_synchronise() -> None:
     # One place may pause between two looks; everything else waits for an event or looks again through it.
     # The crash tests live a random while before each kill: that is their subject, nothing waits for it.
+    # The clients of the simulation pause in virtual time.
     pause_between_looks = {
         "tests/support/waiting.py",
         "tests/support/process.py",
         "tests/faults/chaos.py",
         "tests/faults/exactly_once.py",
         "tests/faults/spark_chaos.py",
+        "tests/simulation/clients.py",
     }
     found = [
         f"{short(path)}:{node.lineno}"
