@@ -36,6 +36,8 @@ REPLICAS = 3
 CALL_SECONDS = 3.0
 BACKOFF_SECONDS = 0.05
 PACE_SECONDS = 0.1
+NOISE_SECONDS = 0.4
+NOISE = b"noise"
 TROUBLE = (PeerLostError, ClientError, OSError, TimeoutError)
 
 #: A producer that may repeat its batches has to expect these.
@@ -218,6 +220,40 @@ class Producer:
                 self._process.scheduler.problems.append(f"the producer was told {code} for {TOPIC}-{index}")
             self._cluster.leaders.pop(index, None)
             await asyncio.sleep(BACKOFF_SECONDS)
+
+
+class Noise:
+    """Writes that nobody waits for: they make the logs of deposed leaders differ."""
+
+    def __init__(self, process: ClientProcess, bootstrap: Sequence[Address], partitions: int) -> None:
+        self._process, self._cluster = process, Cluster(process, bootstrap)
+        self.is_stopping = False
+        self.active = partitions
+        for index in range(partitions):
+            process.run(self._write(index))
+
+    async def _write(self, index: int) -> None:
+        rng, number = self._process.scheduler.rng, 0
+        while not self.is_stopping:
+            address = self._cluster.leaders.get(index)
+            if address is None:
+                await self._cluster.refresh()
+                await asyncio.sleep(BACKOFF_SECONDS)
+                continue
+            records = [Record(key=None, value=b"%s-%d" % (NOISE, number)) for _ in range(rng.randint(1, 4))]
+            number += 1
+            written = PartitionProduceData(index=index, records=bytes(build_batch(records)))
+            topic = TopicProduceData(name=TOPIC, partition_data=[written])
+            try:
+                answer: ProduceResponse = await self._cluster.call(
+                    address, ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]), ProduceResponse, 12
+                )
+                if answer.responses[0].partition_responses[0].error_code:
+                    self._cluster.leaders.pop(index, None)
+            except TROUBLE:
+                self._cluster.leaders.pop(index, None)
+            await asyncio.sleep(rng.random() * NOISE_SECONDS)
+        self.active -= 1
 
 
 class Reader:

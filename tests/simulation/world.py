@@ -16,7 +16,7 @@ from unittest.mock import patch
 from moldau.server import answers
 from moldau.server.coordination import shard_log
 from moldau.work import turns
-from tests.simulation.clients import ClientProcess, Producer, Reader, Told
+from tests.simulation.clients import ClientProcess, Noise, Producer, Reader, Told
 from tests.simulation.disk import READING_OS
 from tests.simulation.ensemble import SimulatedEnsemble
 from tests.simulation.faults import Fault, draw_faults, inject
@@ -67,6 +67,8 @@ class World:
         )
         self._until(lambda: self.producer.is_started, "the producer starts")
         Reader(ClientProcess(self.scheduler, self.network, "reader"), addresses, self.partitions, self.told)
+        noise = Noise(ClientProcess(self.scheduler, self.network, "noise"), addresses, self.partitions)
+        self.writers = (self.producer, noise)
         start = self.scheduler.now
         for fault in self.faults:
             self._pass_until(start + fault.at)
@@ -79,8 +81,9 @@ class World:
         for machine in self.machines.values():
             machine.start()
         self._until(self.promises.is_healed, "leaders and full in-sync sets return", HEALING_SECONDS)
-        self.producer.is_stopping = True
-        self._until(lambda: self.producer.active == 0, "the producer ends", HEALING_SECONDS)
+        for writer in self.writers:
+            writer.is_stopping = True
+        self._until(lambda: not any(writer.active for writer in self.writers), "the producers end", HEALING_SECONDS)
         self._until(self.promises.is_quiet, "followers and the reader catch up", HEALING_SECONDS)
         self.promises.check_the_end()
 
