@@ -24,9 +24,9 @@ from kio.static.constants import EntityType
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MESSAGES = ROOT / "src/moldau/wire/messages"
-BROKER_APIS = tuple(key for key in sorted(api_key_map) if key not in {52, 53, 54, 59, 62, 70, 73, 82})
+BROKER_APIS = tuple(key for key in sorted(api_key_map) if key not in {52, 53, 54, 59, 62, 70, 82})
 #: Spoken by brokers among themselves, and announced to no client.
-BETWEEN_BROKERS = (56, 58, 63, 67)
+BETWEEN_BROKERS = (56, 58, 63, 67, 73)
 #: Ours alone, far from the keys that Kafka gives away: (key, name, fields of the request, fields of the response).
 OWN_APIS = (
     (

@@ -30,6 +30,9 @@ STOP_SECONDS = 60.0
 HOST = "127.0.0.1"
 LOWEST_PORT = 10_000
 
+#: Stands in settings for the folder of each broker.
+OWN_FOLDER = "{folder}"
+
 Say = Callable[[str], None]
 
 
@@ -219,13 +222,13 @@ class LocalCluster:
         settings = {
             "node.id": str(member.number),
             "listeners": f"PLAINTEXT://{member.address}",
-            "log.dirs": str(self.folder(member) / "data"),
+            "log.dirs": f"{OWN_FOLDER}/data",
             "zookeeper.connect": self.zookeeper_connect,
             **self._layout.settings,
         }
         command = [sys.executable, "-m", "moldau", "broker", "start"]
         for name, value in settings.items():
-            command += ["--set", f"{name}={value}"]
+            command += ["--set", f"{name}={value.replace(OWN_FOLDER, str(self.folder(member)))}"]
         return command
 
     def _zookeeper_command(self, member: Process) -> list[str]:

@@ -36,6 +36,7 @@ from moldau.server.coordination.transactions import TransactionCoordinator
 from moldau.server.dispatch import Dispatcher
 from moldau.server.duties import begin_duties, begin_transaction_duties
 from moldau.server.dynamic_config import DynamicConfig, reconfigured_topics
+from moldau.server.folder_reports import FolderReports
 from moldau.server.forwarding import Forwarding
 from moldau.server.gauges import register_controller_gauges, register_gauges
 from moldau.server.handlers.catalogue import APIS
@@ -99,6 +100,7 @@ class BrokerCore:
         self._load_partitions()
         self._build_broker()
         self.replication.begin(self.images, self.upkeep)
+        self.folder_reports.begin(self.upkeep)
         begin_transaction_duties(self.upkeep, self.config, self.transactions)
         clocks = self.services.clocks
         begin_duties(self.upkeep, self.config, self.logs, self.host, clocks.wall_ms, self._loop.time)
@@ -157,6 +159,9 @@ class BrokerCore:
                 self.logs.delete(found.topic_partition, Mark.STRAY)
         at_once(self.partitions.load(image))
         self.images.subscribe(self.partitions.apply, self.partitions.preparing)
+        self.folder_reports.found(
+            {found.topic_partition: self.logs.directory_of(found).id for found in self.logs.logs()}
+        )
 
     def topic_config(self, topic: TopicImage) -> TopicConfig:
         return TopicConfig.resolve(topic.configs, self.config)
@@ -171,6 +176,9 @@ class BrokerCore:
         )
         self.membership = Membership(
             config.node_id, services, images, self.controller, self.controllership, self.peers, self._failed_folders
+        )
+        self.folder_reports = FolderReports(
+            config.node_id, images, self.controller, self.peers, lambda: self.membership.epoch, lambda: self.config
         )
 
         self.links = Links(
@@ -312,9 +320,12 @@ class BrokerCore:
 
     def _log_replaced(self, partition: TopicPartition, moved: PartitionLog) -> None:
         self.partitions.replace_log(partition, moved)
+        self.folder_reports.found({partition: self.logs.directory_of(moved).id})
 
     def _directory_failed(self, path: str, lost: Collection[TopicPartition], error: Exception) -> None:
         self.partitions.take_offline(lost)
+        if lost:
+            self.folder_reports.failed(self.logs.directory_at(path).id, lost)
         for service in self._coordinators:
             service.logs_lost()
         self.membership.wake()

@@ -70,6 +70,7 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_DESCRIBE = 69
     GET_TELEMETRY_SUBSCRIPTIONS = 71
     PUSH_TELEMETRY = 72
+    ASSIGN_REPLICAS_TO_DIRS = 73
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
     SHARE_GROUP_HEARTBEAT = 76
@@ -92,7 +93,7 @@ class ApiKey(IntEnum):
 
 
 #: Spoken by brokers among themselves, and announced to no client.
-BETWEEN_BROKERS = frozenset((56, 58, 63, 67, 20000))
+BETWEEN_BROKERS = frozenset((56, 58, 63, 67, 73, 20000))
 
 #: key: (module below moldau.wire.messages, request class, response class)
 CLASSES: dict[int, tuple[str, str, str]] = {
@@ -159,6 +160,7 @@ CLASSES: dict[int, tuple[str, str, str]] = {
     69: ("consumer_group_describe", "ConsumerGroupDescribeRequest", "ConsumerGroupDescribeResponse"),
     71: ("get_telemetry_subscriptions", "GetTelemetrySubscriptionsRequest", "GetTelemetrySubscriptionsResponse"),
     72: ("push_telemetry", "PushTelemetryRequest", "PushTelemetryResponse"),
+    73: ("assign_replicas_to_dirs", "AssignReplicasToDirsRequest", "AssignReplicasToDirsResponse"),
     74: ("list_config_resources", "ListConfigResourcesRequest", "ListConfigResourcesResponse"),
     75: ("describe_topic_partitions", "DescribeTopicPartitionsRequest", "DescribeTopicPartitionsResponse"),
     76: ("share_group_heartbeat", "ShareGroupHeartbeatRequest", "ShareGroupHeartbeatResponse"),

@@ -15,7 +15,7 @@ from moldau.server.registry import Api
 from moldau.wire.apis import BETWEEN_BROKERS as BETWEEN_BROKERS_KEYS
 
 MODULES = sorted(name for _, name, _ in pkgutil.iter_modules(handlers.__path__) if name != "catalogue")
-BETWEEN_BROKERS = {"introduce_broker", "envelope", "broker_heartbeat", "alter_partition"}
+BETWEEN_BROKERS = {"introduce_broker", "envelope", "broker_heartbeat", "alter_partition", "assign_replicas_to_dirs"}
 KAFKA = Path(__file__).parents[2] / "conformance/data/api_versions.tsv"
 
 

@@ -10,6 +10,7 @@ from moldau.server.handlers import (
     alter_partition_reassignments,
     alter_replica_log_dirs,
     api_versions,
+    assign_replicas_to_dirs,
     broker_heartbeat,
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -69,7 +70,7 @@ HANDLERS = (
     list_transactions, update_features,
     offset_commit, join_group, heartbeat, leave_group, sync_group, describe_groups, list_groups, delete_groups,
     offset_delete, consumer_group_heartbeat, consumer_group_describe,
-    introduce_broker, envelope, broker_heartbeat, alter_partition,
+    introduce_broker, envelope, broker_heartbeat, alter_partition, assign_replicas_to_dirs,
 )  # fmt: skip
 
 APIS: dict[int, Api] = {handler.API.key: handler.API for handler in HANDLERS}

@@ -1,0 +1,44 @@
+"""One of several log folders of a broker fails: others lead what was in it, and the rest of the broker goes on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from moldau.cli.local_cluster import OWN_FOLDER, LocalCluster
+from tests.cluster.conftest import SETTINGS
+from tests.cluster.load import Load
+from tests.cluster.looking import create, partitions_of, wait_until_whole
+from tests.support.process import die_with_parent
+from tests.support.waiting import wait_until
+
+TWO_FOLDERS = {**SETTINGS, "log.dirs": f"{OWN_FOLDER}/data,{OWN_FOLDER}/more", "auto.leader.rebalance.enable": "false"}
+
+
+@pytest.mark.timeout(300)
+def test_others_lead_what_was_in_a_folder_that_failed(tmp_path: Path) -> None:
+    with LocalCluster.make(tmp_path / "cluster", settings=TWO_FOLDERS, before_start=die_with_parent) as cluster:
+        create(cluster, "t", 6, min_insync_replicas="2", segment_bytes="1048576", segment_ms="1000")
+        victim = cluster.broker(2)
+        lost = {int(path.name.removeprefix("t-")) for path in (cluster.folder(victim) / "more").glob("t-*")}
+        led = {index for index, (leader, _, _) in partitions_of(cluster, "t").items() if leader == victim.number}
+        assert lost
+        with Load(cluster, "t") as load:
+            shutil.rmtree(cluster.folder(victim) / "more")
+            wait_until(lambda: in_sync(cluster, victim.number).isdisjoint(lost), "others lead what was in it", 60.0)
+            load.goes_on(300)
+            assert in_sync(cluster, victim.number) == set(range(6)) - lost, "the other folder serves"
+            assert {leader for index, (leader, _, _) in partitions_of(cluster, "t").items() if index in led - lost} <= {
+                2
+            }
+        load.assert_nothing_lost_or_doubled()
+        cluster.kill_member(victim)
+        cluster.start_member(victim)
+        wait_until_whole(cluster)
+        load.assert_nothing_lost_or_doubled()
+
+
+def in_sync(cluster: LocalCluster, broker: int) -> set[int]:
+    return {index for index, (_, _, isr) in partitions_of(cluster, "t").items() if broker in isr}
