@@ -11,7 +11,7 @@ HERE = Path(__file__).resolve().parents[2]
 MOST_SEEDS = 100
 
 #: By number, see mutations.py. The others are not found within a few seeds: `--mutation N --seeds 0 2000` looks longer.
-FOUND_SOON = ("1", "5", "9")
+FOUND_SOON = ("1", "5", "7", "9")
 
 
 @pytest.mark.parametrize("mutation", FOUND_SOON)
