@@ -189,14 +189,20 @@ class JavaTransactions:
     def run(self, stage: Stage) -> Values:
         topics = Topics(stage.broker)
         topics.create(stage.topic, self.producers)
-        given = {"bootstrap": stage.broker.address, "topic": stage.topic, "id": stage.topic, "count": self.count,
-                 "warm": self.count, "producers": self.producers}  # fmt: skip
         with Watch(stage.broker.pid) as watch:
-            printed = run_java("TransactionLoop", CLIENTS, *(f"{name}={value}" for name, value in given.items()))
+            printed = self._loop(stage)
         topics.delete(stage.topic)
         seconds = int(printed[-1].split()[1]) / 1000
         all_of_them = self.count * self.producers
         return {"txns": all_of_them / seconds, "cpu_us": watch.broker_cpu / (2 * all_of_them) * 1e6}
+
+    def _loop(self, stage: Stage) -> list[str]:
+        given = {"bootstrap": stage.broker.address, "topic": stage.topic, "id": stage.topic, "count": self.count,
+                 "warm": self.count, "producers": self.producers}  # fmt: skip
+        try:
+            return run_java("TransactionLoop", CLIENTS, *(f"{name}={value}" for name, value in given.items()))
+        except AssertionError as error:
+            raise LoadFailed(f"{stage.broker.name}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

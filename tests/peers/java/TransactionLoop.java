@@ -79,6 +79,9 @@ public final class TransactionLoop {
         for (int number = 0; number < count; number++) {
             producer.beginTransaction();
             producer.send(new ProducerRecord<>(given.get("topic"), partition, null, Integer.toString(number)));
+            // Without this the client's own race ends the loop now and then, on any broker: its sender looks whether
+            // records are unsent, then takes the request for the end, which may be of a later moment.
+            producer.flush();
             if (abort > 0 && number % abort == abort - 1) {
                 producer.abortTransaction();
             } else {
