@@ -142,10 +142,9 @@ class Membership:
         pause = FIRST_PAUSE_SECONDS
         while True:
             if self._has_something_to_say():
-                if await self._report():
-                    pause = FIRST_PAUSE_SECONDS
-                await self._nudge.taken(pause)
-                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+                await self._report()
+                was_nudged = await self._nudge.taken(pause)
+                pause = FIRST_PAUSE_SECONDS if was_nudged else min(pause * 2, LONGEST_PAUSE_SECONDS)
             else:
                 pause = FIRST_PAUSE_SECONDS
                 await self._nudge.taken()
@@ -157,25 +156,23 @@ class Membership:
             return False
         if not own.fenced:
             self._admitted.set()
-        if own.fenced or self._wants_to_stop or set(self._failed_folders()) - set(own.offline_directories):
+        if self._wants_to_stop:
             return not self._may_stop.is_set()
-        return any(each.shutting_down and each.id != self._broker_id for each in image.brokers.values())
+        return must_report(image, own, self._failed_folders())
 
-    async def _report(self) -> bool:
-        """Whether the controller has heard it."""
+    async def _report(self) -> None:
         image = self._images.image
         own = self._own(image)
         if own is None:
-            return False
+            return
         report = Report(self._broker_id, own.epoch, image.version, self._wants_to_stop, self._failed_folders())
         try:
             answer = await self._tell(report)
         except (PeerLostError, StoreError, KafkaError) as error:
             log.debug("the controller did not hear us: %s", error)
-            return False
+            return
         if answer.may_stop:
             self._may_stop.set()
-        return True
 
     async def _tell(self, report: Report) -> ReportAnswer:
         if self._controller.is_active:
@@ -184,6 +181,14 @@ class Membership:
         if active is None or active == self._broker_id:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         return await told_over(self._peers, active, report)
+
+
+def must_report(image: ClusterImage, own: BrokerImage, failed_folders: Sequence[UUID]) -> bool:
+    """Whether there is something that the controller does not know, or that somebody who leaves waits for. A folder
+    that had failed before we registered is not one of ours any more."""
+    if own.fenced or set(failed_folders) & set(own.directories) - set(own.offline_directories):
+        return True
+    return any(each.shutting_down and each.id != own.id for each in image.brokers.values())
 
 
 async def told_over(peers: Peers, controller: int, report: Report) -> ReportAnswer:
