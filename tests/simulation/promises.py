@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from moldau.metadata.image import ClusterImage
+from moldau.metadata.image import ClusterImage, PartitionImage
 from moldau.replication.partition import Partition
 from moldau.server.core import BrokerCore
 from moldau.storage.log import PartitionLog
@@ -93,13 +93,18 @@ class Promises:
 
     def _check_in_sync(self, index: int, image: ClusterImage) -> None:
         """Whatever was below any leader's mark is in every member of the in-sync set, whoever leads now."""
-        state, mark = image.topics[TOPIC].partitions[index], self._highest[index]
+        state, mark = self._newest_state(index, image), self._highest[index]
         for broker_id, replica, log in self.replicas(index):
             if broker_id in state.isr and self._is_registered(image, broker_id) and log.log_end_offset < mark:
                 raise BrokenPromise(
                     f"{TOPIC}-{index}: {broker_id} is in sync {state.isr} and ends at {log.log_end_offset}, the top "
                     f"mark was {mark}; it knows leader {replica.leader} in {replica.leader_epoch}; {self.described()}"
                 )
+
+    def _newest_state(self, index: int, image: ClusterImage) -> PartitionImage:
+        """A leader takes its term from an image that is being applied, before that is the broker's current one."""
+        terms = [replica.leadership.term for _, replica, _ in self.replicas(index) if replica.leadership is not None]
+        return max([image.topics[TOPIC].partitions[index], *terms], key=lambda state: state.partition_epoch)
 
     def _life_of(self, broker_id: int) -> str:
         return f"{broker_id}#{len(self._world.machines[broker_id].lives)}"
