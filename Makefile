@@ -1,13 +1,13 @@
 # Every target sets up what it needs; nothing but make and Python 3.11+ has to be there.
 
 BIN := $(CURDIR)/.venv/bin
-WORKERS ?= 2
+WORKERS ?= 3
 ARGS ?=
 
 export PATH := $(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit lint format bench sparkbench conformance chaos docs clean
+.PHONY: help setup demo test unit lint format bench clusterbench sparkbench clientsbench connectbench conformance chaos docs clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,19 +32,36 @@ lint: setup  ## ruff, mypy (strict), the import contracts of the layers
 format: setup  ## let ruff rewrite what it can
 	@ruff check --quiet --fix . ; ruff format .
 
-bench: setup  ## Moldau and Apache Kafka as ratios; without ARGS, also what sparkbench does
+bench: setup  ## Moldau and Apache Kafka as ratios; without ARGS, also what the other benches do
 	@python -m bench $(ARGS)
+	@test -n "$(ARGS)" || python -m bench.cluster
 	@test -n "$(ARGS)" || python -m bench.spark
+	@test -n "$(ARGS)" || python -m bench.clients
+	@test -n "$(ARGS)" || python -m bench.rest
+	@test -n "$(ARGS)" || python -m bench.connect
+	@test -n "$(ARGS)" || python -m bench.mirror
+
+clusterbench: setup  ## three brokers and three Apache Kafka brokers, as ratios
+	@python -m bench.cluster $(ARGS)
 
 sparkbench: setup  ## the Spark data source and Spark's own connector, as ratios
 	@python -m bench.spark $(ARGS)
+
+clientsbench: setup  ## the Python clients and confluent-kafka, as ratios; the schema registry; the REST proxy
+	@python -m bench.clients $(ARGS)
+	@test -n "$(ARGS)" || python -m bench.rest
+
+connectbench: setup  ## Connect and Kafka Connect, the mirror and MirrorMaker 2, as ratios
+	@python -m bench.connect $(ARGS)
+	@test -n "$(ARGS)" || python -m bench.mirror
 
 conformance: setup  ## the same requests to Apache Kafka and to Moldau, answers compared live; Kafka's own tools
 	@python -m tests.conformance live $(ARGS)
 	@pytest -m live tests
 
-chaos: setup  ## the long run of the crash tests and of the simulated clusters
-	@pytest -m chaos tests/faults tests/simulation $(ARGS)
+chaos: setup  ## the long run of the crash tests, of the simulated clusters and of the compatibility of schemas
+	@rm -f build/chaos.txt
+	@status=0; pytest -m chaos tests $(ARGS) || status=$$?; cat build/chaos.txt 2>/dev/null; exit $$status
 
 docs: setup  ## write the generated pages of docs/reference
 	@python scripts/reference.py

@@ -12,7 +12,12 @@ from pathlib import Path
 
 from moldau.cli import reference as commands
 from moldau.cli.kafka import reference as kafka_tools
+from moldau.clients import reference as clients
 from moldau.config import reference as settings
+from moldau.connect import reference as connect
+from moldau.mirror import reference as mirror
+from moldau.registry import reference as registry
+from moldau.rest import reference as rest
 from moldau.server import handlers
 from moldau.server.registry import Api
 from moldau.spark import api_reference as python_api
@@ -30,7 +35,12 @@ def pages() -> dict[Path, str]:
         FOLDER / "commands.md": commands.markdown(),
         FOLDER / "kafka-tools.md": kafka_tools.markdown(),
         FOLDER / "spark-options.md": spark_options.markdown(),
+        FOLDER / "registry.md": registry.markdown(),
+        FOLDER / "mirror.md": mirror.markdown(),
+        FOLDER / "rest.md": rest.markdown(),
+        FOLDER / "connect.md": connect.markdown(),
         FOLDER / "python-api.md": python_api.markdown(),
+        FOLDER / "clients.md": clients.markdown(),
     }
 
 

@@ -21,7 +21,7 @@ WORKERS_GROUP = re.compile(r"@[\w-]+$")
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Workers add their group to the names of what failed; pytest would not find these again (`--last-failed`)."""
-    if config.cache is None or hasattr(config, "workerinput"):
+    if getattr(config, "cache", None) is None or hasattr(config, "workerinput"):
         return
     failed: dict[str, bool] = config.cache.get(LAST_FAILED, {})
     if any(WORKERS_GROUP.search(name) for name in failed):

@@ -10,7 +10,15 @@ from tests.tidy.tree import SOURCE, python_files, short, tree_of
 
 COMMAND_LINE = SOURCE / "cli"
 # Where real clocks and randomness are made and handed down.
-EDGES = (SOURCE / "server" / "node.py", COMMAND_LINE)
+WORKER = SOURCE / "connect" / "worker"
+EDGES = (
+    SOURCE / "server" / "node.py",
+    SOURCE / "registry" / "node.py",
+    SOURCE / "rest" / "node.py",
+    WORKER / "node.py",
+    WORKER / "group_node.py",
+    COMMAND_LINE,
+)
 
 # The codec compiles one encoder and decoder per message and version from our own schemas, as dataclasses does.
 COMPILES_ITS_OWN_TEXT = SOURCE / "wire" / "codec.py"
@@ -62,6 +70,19 @@ def _banned_calls(path: Path) -> Iterator[str]:
             yield f"{short(path)}:{node.lineno}: {name}(): {banned[name]}"
 
 
+def test_one_folder_decides_with_which_client_a_cluster_is_asked() -> None:
+    """The commands go through cli/calls; what reaches a cluster, cli/connection.py, hands the clients out."""
+    asking = (COMMAND_LINE / "calls", COMMAND_LINE / "connection.py")
+    found = [
+        f"{short(path)}:{node.lineno}: {node.attr}"
+        for path in python_files("src")
+        if COMMAND_LINE in path.parents and not any(each == path or each in path.parents for each in asking)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute) and node.attr in ("admin", "wire")
+    ]
+    assert found == []
+
+
 def test_tests_never_sleep_to_synchronise() -> None:
     # One place may pause between two looks; everything else waits for an event or looks again through it.
     # The crash tests live a random while before each kill: that is their subject, nothing waits for it.
@@ -71,6 +92,7 @@ def test_tests_never_sleep_to_synchronise() -> None:
         "tests/support/process.py",
         "tests/faults/chaos.py",
         "tests/faults/exactly_once.py",
+        "tests/faults/test_mirror_crashes.py",
         "tests/faults/spark_chaos.py",
         "tests/simulation/clients.py",
     }

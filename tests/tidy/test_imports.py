@@ -34,6 +34,6 @@ def test_a_command_imports_what_it_needs_when_it_runs(module: str) -> None:
     assert modules_after_importing(module) & (HEAVY - {"typer"} | {"asyncio", "uvloop"}) == set()
 
 
-@pytest.mark.parametrize("module", ["moldau.cli.output", "moldau.cli.connect"])
+@pytest.mark.parametrize("module", ["moldau.cli.output", "moldau.cli.connection"])
 def test_what_all_commands_share_is_lighter_still(module: str) -> None:
     assert modules_after_importing(module) & (HEAVY | {"asyncio", "uvloop", "tomllib", "ssl"}) == set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from tests.tidy.tree import PYTHON_FOLDERS, is_generated, python_files, short, tree_of
 
@@ -29,6 +30,11 @@ def test_no_function_is_longer_than_the_limit() -> None:
     assert grown == {}, "split these functions by what they do"
 
 
+def test_functions_of_one_name_do_not_hide_each_other() -> None:
+    source = "class One:\n    def read(self):\n        pass\n\n\nclass Two:\n    def read(self): pass\n"
+    assert list(function_lengths(ast.parse(source))) == [(2, "One.read", 2), (7, "Two.read", 1)]
+
+
 def test_the_ratchet_only_tightens() -> None:
     lengths = _function_lengths()
     loose = {name: allowed for name, allowed in LONG_FUNCTIONS.items() if lengths.get(name, 0) < allowed}
@@ -36,12 +42,22 @@ def test_the_ratchet_only_tightens() -> None:
 
 
 def _function_lengths() -> dict[str, int]:
-    lengths = {}
-    for path in python_files(*PYTHON_FOLDERS):
-        if is_generated(path):
+    return {
+        f"{short(path)}:{line}:{name}": length
+        for path in python_files(*PYTHON_FOLDERS)
+        if not is_generated(path)
+        for line, name, length in function_lengths(tree_of(path))
+    }
+
+
+def function_lengths(node: ast.AST, within: str = "") -> Iterator[tuple[int, str, int]]:
+    """The line, the name with what it lies in, and the length of each function: a file may hold many of one name"""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield from function_lengths(child, within)
             continue
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                assert node.end_lineno is not None
-                lengths[f"{short(path)}:{node.name}"] = node.end_lineno - node.lineno + 1
-    return lengths
+        name = f"{within}{child.name}"
+        if not isinstance(child, ast.ClassDef):
+            assert child.end_lineno is not None
+            yield child.lineno, name, child.end_lineno - child.lineno + 1
+        yield from function_lengths(child, f"{name}.")

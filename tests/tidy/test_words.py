@@ -11,6 +11,8 @@ from tests.tidy.tree import packages, python_files, short, text_files, tree_of
 # Written in pieces, so that this file does not find itself.
 MACHINE_PATHS = re.compile(r"(?<![\w.$}])/(?:wor" + r"k|home/\w+|roo" + r"t|Users/\w+|farm)/")
 LATER = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK)\b")
+#: An entry of log.dirs is a log directory, the place of a partition a folder. `--log-folder` takes the broker's lines.
+ENTRIES_OF_LOG_DIRS = re.compile(r"\blog fol" + r"ders?\b|log_fol" + r"ders", re.IGNORECASE)
 REGISTRIES = re.compile(r"(?:pypi\.or" + r"g|pythonhosted\.or" + r"g|repo1?\.maven\.|maven\.or" + r"g|registry\.npm)")
 
 
@@ -24,6 +26,10 @@ def test_nothing_is_promised_for_later() -> None:
 
 def test_no_registry_address() -> None:
     assert _lines_with(REGISTRIES) == []
+
+
+def test_entries_of_log_dirs_have_one_name() -> None:
+    assert _lines_with(ENTRIES_OF_LOG_DIRS) == []
 
 
 def _lines_with(pattern: re.Pattern[str]) -> list[str]:
