@@ -7,39 +7,58 @@ times become a summary: quantiles, `_sum` and `_count`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
 
-from moldau.metrics.registry import Histogram, MetricName, Metrics
+from moldau.metrics.registry import Histogram, Metrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 QUANTILES = (0.5, 0.75, 0.95, 0.99, 0.999)
 PER_SECOND = "PerSec"
+SAMPLES_BETWEEN_YIELDS = 64
 
 _UNFIT = re.compile(r"[^a-z0-9_]")
 
 
 def exposition(metrics: Metrics) -> str:
+    """All of it at once, for those who have nothing else to do."""
+    work = exposition_in_turns(metrics)
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            return str(stop.value)
+
+
+def exposition_in_turns(metrics: Metrics) -> Generator[None, None, str]:
+    """Partitions give thousands of lines: it yields now and then."""
     families: dict[str, tuple[str, list[str]]] = {}
-    for name, value in metrics.snapshot():
-        family = family_of(name)
-        kind = "summary" if isinstance(value, Histogram) else "counter" if family.endswith("_total") else "gauge"
-        _, lines = families.setdefault(family, (kind, []))
-        lines.extend(samples(family, dict(name.tags), value))
+    found = metrics.snapshot()
+    while some := tuple(islice(found, SAMPLES_BETWEEN_YIELDS)):
+        for name, value in some:
+            family = family_name(name.group, name.type, name.name)
+            kind = "summary" if isinstance(value, Histogram) else "counter" if family.endswith("_total") else "gauge"
+            _, lines = families.setdefault(family, (kind, []))
+            lines.extend(samples(family, dict(name.tags), value))
+        yield
     parts = []
     for family, (kind, lines) in sorted(families.items()):
         parts.append(f"# TYPE {family} {kind}\n")
-        parts.extend(lines)
+        parts.append("".join(lines))
+        yield
     return "".join(parts)
 
 
-def family_of(name: MetricName) -> str:
-    short = name.name
+@lru_cache(maxsize=4096)
+def family_name(group: str, kind: str, short: str) -> str:
+    """Without a type it is `<group>_<name>`."""
     suffix = ""
     if short.endswith(PER_SECOND):
         short, suffix = short.removesuffix(PER_SECOND), "_total"
     elif short.endswith("Percent"):
         short, suffix = short.removesuffix("Percent"), "_percent"
-    return _UNFIT.sub("_", f"{name.group}_{name.type}_{short}{suffix}".lower())
+    return _UNFIT.sub("_", "_".join(filter(None, (group, kind, f"{short}{suffix}"))).lower())
 
 
 def samples(family: str, labels: Mapping[str, str], value: float | Histogram) -> Iterator[str]:

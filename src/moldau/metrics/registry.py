@@ -6,8 +6,8 @@ Counting must cost next to nothing: a caller asks for its counter once and then 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
 
 #: Upper bounds of histogram buckets, in the unit of the value (milliseconds for Kafka's times).
 BOUNDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000)
@@ -22,6 +22,10 @@ class MetricName(NamedTuple):
     def __str__(self) -> str:
         tags = "".join(f",{key}={value}" for key, value in self.tags)
         return f"{self.group}:type={self.type},name={self.name}{tags}"
+
+
+#: Figures of which nobody knows beforehand how many there are: of topics, partitions, groups.
+Sample: TypeAlias = tuple[MetricName, float]
 
 
 class Counter:
@@ -42,10 +46,10 @@ class Histogram:
         self.total = 0.0
         self.largest = 0.0
 
-    def record(self, value: float) -> None:
-        self.buckets[bisect_left(BOUNDS, value)] += 1
-        self.count += 1
-        self.total += value
+    def record(self, value: float, times: int = 1) -> None:
+        self.buckets[bisect_left(BOUNDS, value)] += times
+        self.count += times
+        self.total += value * times
         if value > self.largest:
             self.largest = value
 
@@ -65,6 +69,7 @@ class Metrics:
         self._counters: dict[MetricName, Counter] = {}
         self._histograms: dict[MetricName, Histogram] = {}
         self._gauges: dict[MetricName, Callable[[], float]] = {}
+        self._collectors: list[Callable[[], Iterable[Sample]]] = []
 
     def counter(self, group: str, type_: str, name: str, **tags: str) -> Counter:
         return self._counters.setdefault(MetricName(group, type_, name, tuple(tags.items())), Counter())
@@ -75,6 +80,15 @@ class Metrics:
     def gauge(self, read: Callable[[], float], group: str, type_: str, name: str, **tags: str) -> None:
         self._gauges[MetricName(group, type_, name, tuple(tags.items()))] = read
 
+    def remove_gauge(self, group: str, type_: str, name: str, **tags: str) -> None:
+        self._gauges.pop(MetricName(group, type_, name, tuple(tags.items())), None)
+
+    def collect(self, read: Callable[[], Iterable[Sample]]) -> None:
+        """`read` gives its figures anew whenever somebody asks. What it goes through may change while it does: who asks
+        takes turns with everything else.
+        """
+        self._collectors.append(read)
+
     def remove(self, matching: Mapping[str, str]) -> None:
         """Forgets what carries all these tags: the metrics of a deleted topic."""
         wanted = set(matching.items())
@@ -83,6 +97,8 @@ class Metrics:
                 del table[name]
 
     def snapshot(self) -> Iterator[tuple[MetricName, float | Histogram]]:
-        yield from ((name, counter.value) for name, counter in self._counters.items())
-        yield from self._histograms.items()
-        yield from ((name, read()) for name, read in self._gauges.items())
+        yield from [(name, counter.value) for name, counter in self._counters.items()]
+        yield from tuple(self._histograms.items())
+        yield from ((name, read()) for name, read in tuple(self._gauges.items()))
+        for read_all in tuple(self._collectors):
+            yield from read_all()

@@ -90,10 +90,12 @@ class ApiKey(IntEnum):
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
     INTRODUCE_BROKER = 20000
+    ALTER_ROLES = 20001
+    DESCRIBE_ROLES = 20002
 
 
 #: Spoken by brokers among themselves, and announced to no client.
-BETWEEN_BROKERS = frozenset((56, 58, 63, 67, 73, 20000))
+BETWEEN_BROKERS = frozenset((56, 58, 63, 67, 73, 20000, 20001, 20002))
 
 #: key: (module below moldau.wire.messages, request class, response class)
 CLASSES: dict[int, tuple[str, str, str]] = {
@@ -180,4 +182,6 @@ CLASSES: dict[int, tuple[str, str, str]] = {
     91: ("alter_share_group_offsets", "AlterShareGroupOffsetsRequest", "AlterShareGroupOffsetsResponse"),
     92: ("delete_share_group_offsets", "DeleteShareGroupOffsetsRequest", "DeleteShareGroupOffsetsResponse"),
     20000: ("introduce_broker", "IntroduceBrokerRequest", "IntroduceBrokerResponse"),
+    20001: ("alter_roles", "AlterRolesRequest", "AlterRolesResponse"),
+    20002: ("describe_roles", "DescribeRolesRequest", "DescribeRolesResponse"),
 }

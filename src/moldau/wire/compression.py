@@ -76,6 +76,17 @@ _ZSTD_SKIPPABLE: Final = 0x184D2A50
 _ZSTD_BLOCK: Final = 128 * 1024
 _ZSTD_DEFAULT_LEVEL: Final = 3
 
+_LARGEST_SCRATCH: Final = 2 << 20
+
+
+class Scratch:
+    """Memory that is used again: fresh memory would cost as much as what is done with it. For one thread."""
+
+    __slots__ = ("buffer",)
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     """Level: as in compression.gzip.level, compression.lz4.level, compression.zstd.level; None for Kafka's default."""
@@ -102,7 +113,28 @@ def decompress(codec: int, data: Buffer, limit: int) -> bytes | bytearray:
     try:
         return decompressor(view, limit)
     except (cramjam.DecompressionError, zlib.error, error, IndexError) as cause:
-        raise DecompressionError(f"the {Codec(codec).name.lower()} data is damaged: {cause}") from cause
+        raise _damaged(codec, cause) from cause
+
+
+def decompress_in_scratch(scratch: Scratch, codec: int, data: Buffer, limit: int) -> bytes | bytearray | memoryview:
+    """Like `decompress`, for a look: what comes back is overwritten by the next call."""
+    if codec != Codec.LZ4:
+        return decompress(codec, data, limit)
+    view = memoryview(data)
+    try:
+        bound, end = _lz4_frame_bound(view, limit)
+        if bound > min(limit, _LARGEST_SCRATCH):
+            return _decompress_lz4(view, limit)
+        if len(scratch.buffer) < bound:
+            scratch.buffer = bytearray(bound)
+        room = memoryview(scratch.buffer)
+        return room[: cramjam.lz4.decompress_into(view[:end], room)]
+    except (cramjam.DecompressionError, error, IndexError) as cause:
+        raise _damaged(codec, cause) from cause
+
+
+def _damaged(codec: int, cause: Exception) -> DecompressionError:
+    return DecompressionError(f"the {Codec(codec).name.lower()} data is damaged: {cause}")
 
 
 def _uncompressed(view: memoryview, limit: int) -> bytes:
@@ -230,11 +262,13 @@ def _lz4_frame_bound(view: memoryview, limit: int) -> tuple[int, int]:
     if not flags & 0x20:
         raise DecompressionError("the lz4 frame has linked blocks, which Kafka's readers refuse")
     largest_block = 1 << (8 + 2 * block_size_code)
+    may_fill = largest_block // _LZ4_BEST_RATIO
+    checksum = 4 if flags & 0x10 else 0
     position = 6 + (8 if flags & 0x08 else 0) + 1
     stored = compressed = 0
+    word_at = _LITTLE_UINT32.unpack_from
     while True:
-        (word,) = _LITTLE_UINT32.unpack_from(view, position)
-        position += _LITTLE_UINT32.size
+        (word,) = word_at(view, position)
         if word == 0:
             break
         size = word & ~_LZ4_STORED
@@ -242,10 +276,11 @@ def _lz4_frame_bound(view: memoryview, limit: int) -> tuple[int, int]:
             raise DecompressionError(f"the lz4 data is damaged: a block claims {size} bytes")
         if word & _LZ4_STORED:
             stored += size
+            _refuse_above(limit, stored)
         else:
-            compressed += min(largest_block, size * _LZ4_BEST_RATIO)
-        _refuse_above(limit, stored)
-        position += size + (4 if flags & 0x10 else 0)
+            compressed += largest_block if size > may_fill else size * _LZ4_BEST_RATIO
+        position += 4 + size + checksum
+    position += 4
     position += 4 if flags & 0x04 else 0
     return stored + compressed, position
 

@@ -5,7 +5,7 @@ int32 instead of int16; an array is int32 or uvarint(count + 1). Tagged fields a
 bytes) each. Every reader checks bounds and raises DecodeError: a slice past the end would silently come out short.
 
 As in Apache Kafka, whose variable-length integers have 32 bits with a sign, any negative length is read as null, and
-what is not UTF-8 in a string is replaced (U+FFFD).
+what is not UTF-8 in a string is replaced (U+FFFD). A compact string is no longer than a legacy one could be.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from uuid import UUID
 from moldau.wire.schema import ZERO_UUID, Buffer
 
 INT16 = Packer(">h")
+LONGEST_STRING_BYTES = 0x7FFF
 INT32 = Packer(">i")
 MAX_UVARINT_BYTES = 5
 _32_BITS = 0xFFFFFFFF
@@ -81,7 +82,16 @@ def read_string(buffer: Buffer, position: int, what: str) -> tuple[str | None, i
 
 
 def read_compact_string(buffer: Buffer, position: int, what: str) -> tuple[str | None, int]:
+    first = buffer[position]
+    if first == 1:
+        return "", position + 1
+    if 0 < first < 0x80:  # most strings are short: without a call for each step
+        end = position + first
+        if end <= len(buffer):
+            return str(buffer[position + 1 : end], "utf-8", "replace"), end
     size, position = compact_length(buffer, position)
+    if size > LONGEST_STRING_BYTES:
+        raise DecodeError(f"{what}: a string of {size} bytes is too long")
     return (None, position) if size < 0 else text(buffer, position, size, what)
 
 
@@ -127,11 +137,14 @@ def skip_tagged(buffer: Buffer, position: int) -> int:
     return position
 
 
+# What writes is called by names that `codec` puts together: `compact_` and a kind of field.
+
+
 def string(value: str | None) -> bytes:
     if value is None:
         return b"\xff\xff"
     raw = value.encode()
-    if len(raw) > 0x7FFF:
+    if len(raw) > LONGEST_STRING_BYTES:
         raise EncodeError(f"string of {len(raw)} bytes is too long")
     return INT16.pack(len(raw)) + raw
 

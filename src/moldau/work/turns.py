@@ -1,25 +1,20 @@
-"""Long work on the event loop, in slices, so that nobody else waits for all of it.
-
-Such work is a generator that yields wherever it may be interrupted, every few hundred steps. It is run for a moment at
-a time; between two moments the loop looks at everything else. All work of a loop takes turns: however much is under
-way, one slice passes between two looks. What it reads may have changed after a yield.
+"""Runs the work that `slices` describes on the event loop, a moment at a time; between two moments the loop looks at
+everything else. All work of a loop takes turns: however much is under way, one slice passes between two looks.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Generator, Iterator
-from functools import cache
-from itertools import cycle
+from collections.abc import Awaitable
 from time import perf_counter
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
+from moldau.work.slices import Work
+
 T = TypeVar("T")
-Work: TypeAlias = Generator[None, None, T]
 
 SLICE_SECONDS = 0.002
-STEPS_BETWEEN_YIELDS = 64
 
 #: Tests put in one that lets a slice end at every yield.
 clock = perf_counter
@@ -60,22 +55,3 @@ async def in_turns(work: Work[T]) -> T:
                 await asyncio.sleep(0)  # within the turn: nobody else's slice follows at once
     finally:
         work.close()
-
-
-def pauses(steps: int = STEPS_BETWEEN_YIELDS) -> Iterator[bool]:
-    """Whether to yield now, asked once for each step: `if next(paused): yield`."""
-    return cycle(_pattern(steps))
-
-
-@cache
-def _pattern(steps: int) -> tuple[bool, ...]:
-    return (False,) * (steps - 1) + (True,)
-
-
-def at_once(work: Work[T]) -> T:
-    """For those who have no loop, or need not care."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]

@@ -12,10 +12,11 @@ from crc32c import crc32c as reference
 
 from moldau.kernels import BatchCheck, BatchStatus
 from moldau.kernels.encode import append_varint
-from moldau.wire.batch import COUNT_AT, HEADER_SIZE, LAST_OFFSET_DELTA_AT, LENGTH_AT, MAGIC_AT, rewrite_crc
+from moldau.wire.batch import HEADER_SIZE, LENGTH_AT, MAGIC_AT, rewrite_crc
 from moldau.wire.records import Record, assemble_batch, build_batch
 
 BASE_TIMESTAMP = 1_700_000_000_000
+LAST_OFFSET_DELTA_AT, COUNT_AT = 23, 57
 
 
 def check(kernels: ModuleType, data: bytes | bytearray) -> BatchCheck:

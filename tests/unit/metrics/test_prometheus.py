@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from moldau.metrics import Metrics
-from moldau.metrics.prometheus import exposition
+from moldau.metrics import MetricName, Metrics
+from moldau.metrics.prometheus import SAMPLES_BETWEEN_YIELDS, exposition, exposition_in_turns
 
 
 def test_counts_per_second_are_totals_and_gauges_are_what_they_are() -> None:
@@ -42,3 +42,29 @@ def test_a_family_is_declared_once_for_all_of_its_labels() -> None:
     text = exposition(metrics)
     assert text.count("# TYPE") == 1
     assert 'requests_total{request="Fetch"} 1' in text
+
+
+def test_what_is_counted_anew_each_time_has_the_names_it_is_given() -> None:
+    metrics = Metrics()
+    lags = {"orders": 3}
+    metrics.collect(
+        lambda: [
+            *((MetricName("kafka", "consumergroup", "lag", (("topic", topic),)), lag) for topic, lag in lags.items()),
+            (MetricName("kafka", "", "brokers"), 2),
+        ]
+    )
+    assert exposition(metrics) == (
+        "# TYPE kafka_brokers gauge\nkafka_brokers 2\n"
+        '# TYPE kafka_consumergroup_lag gauge\nkafka_consumergroup_lag{topic="orders"} 3\n'
+    )
+    lags.clear()
+    assert "lag" not in exposition(metrics)
+
+
+def test_many_figures_are_written_in_turns() -> None:
+    metrics = Metrics()
+    metrics.collect(lambda: ((MetricName("kafka.log", "Log", "Size", (("n", str(n)),)), n) for n in range(1000)))
+    work = exposition_in_turns(metrics)
+    turns = sum(1 for _ in work)
+    assert turns > 1000 / SAMPLES_BETWEEN_YIELDS
+    assert exposition(metrics).count("kafka_log_log_size{") == 1000

@@ -11,6 +11,8 @@ import gzip
 import struct
 import tracemalloc
 import zlib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import cramjam
@@ -18,7 +20,15 @@ import lz4.frame
 import pytest
 
 from moldau.kernels import BatchStatus, check_batch, check_records
-from moldau.wire.compression import Codec, DecompressedTooLargeError, DecompressionError, compress, decompress
+from moldau.wire import compression
+from moldau.wire.compression import (
+    Codec,
+    DecompressedTooLargeError,
+    DecompressionError,
+    Scratch,
+    compress,
+    decompress_in_scratch,
+)
 from moldau.wire.records import iter_batches, iter_records
 
 DATA = Path(__file__).parent / "data"
@@ -26,6 +36,19 @@ TEXT = b"".join(b'{"city": "Praha", "level_cm": %d}' % (number % 37) for number 
 NOISE = b"".join(struct.pack(">I", number * 2654435761 % 2**32) for number in range(50_000))
 COMPRESSING = [codec for codec in Codec if codec != Codec.NONE]
 ROOM = 1 << 22
+SCRATCH = Scratch()
+
+
+def decompress(codec: int, data: bytes, limit: int) -> bytes:
+    """In both ways, which must agree: in memory of its own, and in memory that is used again."""
+    try:
+        plain = bytes(compression.decompress(codec, data, limit))
+    except DecompressionError as refused:
+        with pytest.raises(type(refused)):
+            decompress_in_scratch(SCRATCH, codec, data, limit)
+        raise
+    assert bytes(decompress_in_scratch(SCRATCH, codec, data, limit)) == plain
+    return plain
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -170,13 +193,14 @@ def test_bytes_that_kafka_passes_over(codec: Codec, tail: bytes) -> None:
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
-def test_bombs_are_refused_without_being_unpacked(codec: Codec) -> None:
+@pytest.mark.parametrize("way", [compression.decompress, partial(decompress_in_scratch, SCRATCH)])
+def test_bombs_are_refused_without_being_unpacked(codec: Codec, way: Callable[[int, bytes, int], object]) -> None:
     packed = compress(codec, bytes(64 << 20))
     limit = 1 << 20
     tracemalloc.start()
     try:
         with pytest.raises(DecompressedTooLargeError):
-            decompress(codec, packed, limit)
+            way(codec, packed, limit)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -195,3 +219,11 @@ def test_unknown_codecs(codec: int) -> None:
         compress(codec, b"")
     with pytest.raises(DecompressionError, match="unknown compression codec"):
         decompress(codec, b"", 10)
+
+
+def test_what_was_looked_at_makes_room_for_what_comes_next() -> None:
+    first = decompress_in_scratch(SCRATCH, Codec.LZ4, compress(Codec.LZ4, TEXT), ROOM)
+    assert bytes(first) == TEXT
+    second = decompress_in_scratch(SCRATCH, Codec.LZ4, compress(Codec.LZ4, NOISE[:1000]), ROOM)
+    assert bytes(second) == NOISE[:1000]
+    assert bytes(memoryview(first)[:1000]) == NOISE[:1000]

@@ -12,7 +12,7 @@ from moldau.wire.codec import encode
 from moldau.wire.fetch_answer import FetchedPartition, NodeEndpoint, pack_fetch_answer
 from moldau.wire.framing import frame_response
 from moldau.wire.messages import fetch as messages
-from moldau.work.turns import at_once
+from moldau.work.slices import at_once
 
 
 @dataclass

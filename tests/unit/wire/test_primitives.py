@@ -35,6 +35,13 @@ def test_the_largest_compact_length_is_not_null() -> None:
         primitives.read_compact_string(uvarint(2**31), 0, "field")
 
 
+def test_a_compact_string_is_no_longer_than_a_legacy_one() -> None:
+    longest = b"x" * 0x7FFF
+    assert primitives.read_compact_string(uvarint(len(longest) + 1) + longest, 0, "field")[0] == longest.decode()
+    with pytest.raises(DecodeError, match="32768 bytes is too long"):
+        primitives.read_compact_string(uvarint(len(longest) + 2) + longest + b"x", 0, "field")
+
+
 def test_bits_of_a_variable_length_integer_beyond_32_are_dropped() -> None:
     assert primitives.read_uvarint(b"\x81\x80\x80\x80\x7f", 0) == (0xF0000001, 5)
     with pytest.raises(DecodeError):

@@ -8,7 +8,8 @@ from collections.abc import Awaitable
 import pytest
 
 from moldau.work import turns
-from moldau.work.turns import Work, at_once, begin, in_turns, pauses, run
+from moldau.work.slices import Work, at_once, pauses
+from moldau.work.turns import begin, in_turns, run
 
 
 @pytest.fixture
