@@ -8,7 +8,9 @@ from typing import Any, Self
 
 from moldau.config import broker_checks
 from moldau.config.broker_checks import BrokerConfigError
+from moldau.config.connection_limits import ConnectionLimits
 from moldau.config.definition import ConfigError, Value
+from moldau.config.listener_security import ListenerSecurity, PeerLogin
 from moldau.config.listeners import Listener, exposures
 from moldau.config.metrics_listeners import HttpAddress
 from moldau.config.synonyms import TOPIC_TO_BROKER, milliseconds, override
@@ -17,6 +19,8 @@ from moldau.config.zookeeper import ZooKeeperSettings
 
 __all__ = ["BrokerConfig", "BrokerConfigError"]
 
+# As broker.id: a number is wanted.
+_GENERATED = "-1"
 # Apache Kafka insists on these. Who leaves them out gets them as if they had been written.
 _REQUIRED = {"node.id": "1", "process.roles": "broker,controller", "controller.listener.names": "CONTROLLER"}
 # Kafka's default of 3 would leave a single node without coordinators: it could never create their topics.
@@ -51,19 +55,30 @@ class BrokerConfig:
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
     inter_broker_listener_name: str
+    security: Mapping[str, ListenerSecurity]  # by listener name
+    peer_login: PeerLogin | None  # as whom this broker logs in at others; None where they ask for no login
     log_dirs: tuple[str, ...]
     max_connections_per_ip_overrides: Mapping[str, int]
+    connection_limits: Mapping[str, ConnectionLimits]  # by listener name
     metrics_listeners: tuple[HttpAddress, ...]
     zookeeper: ZooKeeperSettings | None  # None: the metadata is this broker's own
 
     add_partitions_to_txn_retry_backoff_max_ms: int
     add_partitions_to_txn_retry_backoff_ms: int
+    allow_everyone_if_no_acl_found: bool
+    authorizer_class_name: str
     auto_create_topics_enable: bool
     auto_leader_rebalance_enable: bool
+    broker_id_generation_enable: bool
     broker_rack: str | None
+    connection_failed_authentication_delay_ms: int
     connections_max_idle_ms: int
     controlled_shutdown_enable: bool
     default_replication_factor: int
+    delegation_token_expiry_check_interval_ms: int
+    delegation_token_expiry_time_ms: int
+    delegation_token_max_lifetime_ms: int
+    delegation_token_secret_key: str | None
     delete_topic_enable: bool
     fetch_max_bytes: int
     follower_replication_throttled_rate: int | None
@@ -90,6 +105,7 @@ class BrokerConfig:
     log_flush_start_offset_checkpoint_interval_ms: int
     log_initial_task_delay_ms: int
     log_retention_check_interval_ms: int
+    max_connection_creation_rate: int
     max_connections: int
     max_connections_per_ip: int
     max_incremental_fetch_session_cache_slots: int
@@ -110,6 +126,10 @@ class BrokerConfig:
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
     queued_max_request_bytes: int
+    quota_window_num: int
+    quota_window_size_seconds: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
     replica_fetch_backoff_ms: int
     replica_fetch_max_bytes: int
     replica_fetch_min_bytes: int
@@ -118,13 +138,18 @@ class BrokerConfig:
     replica_high_watermark_checkpoint_interval_ms: int
     replica_lag_time_max_ms: int
     replica_selector_class: str | None
+    reserved_broker_max_id: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
+    super_users: str
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_max_timeout_ms: int
     transaction_partition_verification_enable: bool
+    moldau_boot_id_trust_enable: bool
+    moldau_kafka_view_enable: bool
+    moldau_metrics_partitions_enable: bool
     moldau_peer_links_enable: bool
     transaction_remove_expired_transaction_cleanup_interval_ms: int
     transaction_state_log_min_isr: int
@@ -132,6 +157,8 @@ class BrokerConfig:
     transaction_state_log_replication_factor: int
     transaction_state_log_segment_bytes: int
     transactional_id_expiration_ms: int
+
+    wants_number: bool = False  # a member of a cluster to which nobody gave a number: `numbered` does
 
     @classmethod
     def load(cls, properties: Mapping[str, str]) -> Self:
@@ -141,13 +168,22 @@ class BrokerConfig:
         replica.
         """
         static = dict(properties)
+        if static.get("broker.id") == _GENERATED:
+            del static["broker.id"]
+        is_numbered = "node.id" in static or "broker.id" in static
         if "node.id" not in static and "broker.id" in static:
             static["node.id"] = static["broker.id"]
         static = _REQUIRED | ({} if static.get("zookeeper.connect") else _SINGLE_NODE) | static
         static.setdefault("broker.id", static["node.id"])
         origins = Origins(MappingProxyType(static), _NOTHING, _NOTHING)
         built = cls._build(origins, broker_checks.warnings(properties))
-        return replace(built, warnings=(*built.warnings, *exposures(built.listeners)))
+        wants_number = not is_numbered and built.zookeeper is not None
+        return replace(built, warnings=(*built.warnings, *exposures(built.listeners)), wants_number=wants_number)
+
+    def numbered(self, node_id: int) -> Self:
+        """The same broker with a number that was found or made for it."""
+        number = {"node.id": str(node_id), "broker.id": str(node_id)}
+        return replace(self.load({**self.origins.static, **number}), warnings=self.warnings)
 
     def with_dynamic(self, cluster_default: Mapping[str, str], per_broker: Mapping[str, str]) -> Self:
         """The same broker under these dynamic settings instead of its present ones; the broker's own are stronger."""
@@ -172,10 +208,13 @@ class BrokerConfig:
             listeners=checked.endpoints.listeners,
             advertised_listeners=checked.endpoints.advertised,
             inter_broker_listener_name=checked.endpoints.inter_broker_name,
+            security=MappingProxyType(checked.security),
+            peer_login=checked.peer_login,
             log_dirs=checked.log_dirs,
             metrics_listeners=checked.metrics_listeners,
             zookeeper=checked.zookeeper,
             max_connections_per_ip_overrides=MappingProxyType(checked.max_connections_per_ip_overrides),
+            connection_limits=MappingProxyType(checked.connection_limits),
             **attributes,
         )
 

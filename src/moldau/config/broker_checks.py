@@ -1,17 +1,20 @@
 """Checks of a broker's properties against each other, and the parts that several settings make together."""
 
-import ipaddress
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from moldau.config.connection_limits import ConnectionLimits, connection_limits
 from moldau.config.definition import ConfigError, Setting, text_of
+from moldau.config.listener_security import ListenerSecurity, PeerLogin, base_name, listener_security, peer_login
 from moldau.config.listeners import Endpoints, resolve
 from moldau.config.metrics_listeners import HttpAddress, metrics_listeners
+from moldau.config.oauth import HANDLER_CLASS, SIGNED_HANDLERS, UNSIGNED_HANDLER
 from moldau.config.synonyms import broker_synonyms, milliseconds
 from moldau.config.tables import broker_settings
 from moldau.config.zookeeper import ZooKeeperSettings, zookeeper_settings
+from moldau.types.addresses import canonical, is_address
 
 _Result = TypeVar("_Result")
 _MEBIBYTE = 1 << 20
@@ -38,16 +41,28 @@ def _line(problem: ConfigError) -> str:
 @dataclass(frozen=True, slots=True)
 class Checked:
     endpoints: Endpoints
+    security: dict[str, ListenerSecurity]
+    peer_login: PeerLogin | None
     zookeeper: ZooKeeperSettings | None
     metrics_listeners: tuple[HttpAddress, ...]
     log_dirs: tuple[str, ...]
     max_connections_per_ip_overrides: dict[str, int]
+    connection_limits: dict[str, ConnectionLimits]
 
 
 def check(values: Mapping[str, Any], written: Mapping[str, str], *, dynamic: bool) -> Checked:
     """What the settings mean together; raises BrokerConfigError with everything in which they disagree."""
     problems: list[ConfigError] = []
     endpoints = _attempt(problems, lambda: resolve(values, written))
+    security = limits = None
+    if endpoints is not None:
+        security = _attempt(problems, lambda: listener_security(values, written, endpoints.listeners))
+        limits = _attempt(problems, lambda: connection_limits(values, written, endpoints.listeners))
+    login = None
+    # One broker alone logs in nowhere.
+    if endpoints is not None and security is not None and values["zookeeper.connect"]:
+        between = security[endpoints.inter_broker_name]
+        login = _attempt(problems, lambda: peer_login(values, written, between))
     zookeeper = _attempt(problems, lambda: zookeeper_settings(values))
     metrics = _attempt(problems, lambda: metrics_listeners(values["metrics.listeners"]))
     overrides = _attempt(problems, lambda: _connection_overrides(values["max.connections.per.ip.overrides"]))
@@ -57,9 +72,10 @@ def check(values: Mapping[str, Any], written: Mapping[str, str], *, dynamic: boo
             rule(values)
         except ConfigError as problem:
             problems.append(problem)
-    if problems or endpoints is None or overrides is None or metrics is None:
+    if problems or endpoints is None or security is None or overrides is None or metrics is None or limits is None:
         raise BrokerConfigError(problems)
-    return Checked(endpoints, zookeeper, metrics, values["log.dirs"] or values["log.dir"], overrides)
+    folders = values["log.dirs"] or values["log.dir"]
+    return Checked(endpoints, security, login, zookeeper, metrics, folders, overrides, limits)
 
 
 def _attempt(problems: list[ConfigError], step: Callable[[], _Result]) -> _Result | None:
@@ -77,20 +93,13 @@ def _connection_overrides(text: str) -> dict[str, int]:
         address, colon, number = pair.rpartition(":")
         if not colon or not re.fullmatch(r"\d+", number.strip(), re.ASCII):
             raise ConfigError(key, text, "Expected a comma separated list of address:number")
-        address = address.strip()
-        if not _is_address(address):
-            message = f"max.connections.per.ip.overrides contains invalid addresses : {address}"
+        host = address.strip()
+        bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+        if not is_address(bare) and not _HOST_NAME.fullmatch(host):
+            message = f"max.connections.per.ip.overrides contains invalid addresses : {host}"
             raise ConfigError(key, text, "IP addresses and host names", message)
-        overrides[address] = int(number)
+        overrides[canonical(bare)] = int(number)
     return overrides
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text.strip("[]"))
-    except ValueError:
-        return _HOST_NAME.fullmatch(text) is not None
-    return True
 
 
 def _require(fulfilled: bool, key: str, values: Mapping[str, Any], message: str) -> None:
@@ -171,6 +180,22 @@ def _check_offsets_codec(values: Mapping[str, Any]) -> None:
     _require(codec in _CODECS, "offsets.topic.compression.codec", values, f"Unknown compression type id: {codec}")
 
 
+AUTHORIZERS = frozenset(
+    {
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "kafka.security.authorizer.AclAuthorizer",
+        "kafka.security.auth.SimpleAclAuthorizer",
+    }
+)
+"""The class of Kafka 4, and those of the years before, whose rules are the same."""
+
+
+def _check_authorizer(values: Mapping[str, Any]) -> None:
+    name = values["authorizer.class.name"]
+    known = ", ".join(sorted(AUTHORIZERS))
+    _require(name == "" or name in AUTHORIZERS, "authorizer.class.name", values, f"Known are: {known}")
+
+
 _RULES = (
     _check_ids,
     _check_roll,
@@ -182,11 +207,12 @@ _RULES = (
     _check_connections,
     _check_idle,
     _check_offsets_codec,
+    _check_authorizer,
 )
 
 
 _SECURITY = re.compile(
-    r"(ssl|sasl|delegation\.token)\..*|authorizer\.class\.name|principal\.builder\.class|security\.providers"
+    r"(ssl|sasl|delegation\.token)\..*|principal\.builder\.class|security\.providers"
     r"|zookeeper\.(ssl\..*|set\.acl|clientCnxnSocket)"
 )
 
@@ -199,7 +225,11 @@ def refuse_missing_security(written: Mapping[str, str]) -> None:
     problems = []
     for name, text in written.items():
         setting = _setting_of(name)
-        if setting is None or setting.honoured or not _SECURITY.fullmatch(setting.name):
+        if (
+            setting is None
+            or (setting.honoured and not _is_unknown_class(setting, text))
+            or not _SECURITY.fullmatch(setting.name)
+        ):
             continue
         if text.strip() not in (setting.default or "", ""):
             shown = "[hidden]" if setting.sensitive else text
@@ -208,9 +238,22 @@ def refuse_missing_security(written: Mapping[str, str]) -> None:
         raise BrokerConfigError(problems)
 
 
+def is_secret(name: str) -> bool:
+    """Whether a setting of this name is never shown."""
+    setting = _setting_of(name)
+    return setting is not None and setting.sensitive
+
+
+def _is_unknown_class(setting: Setting, text: str) -> bool:
+    """A class of somebody's own would decide who gets in."""
+    return setting.name == HANDLER_CLASS and text.strip() not in {*SIGNED_HANDLERS, UNSIGNED_HANDLER}
+
+
 def _setting_of(name: str) -> Setting | None:
     settings = broker_settings()
-    return next((settings[synonym] for synonym in broker_synonyms(name) if synonym in settings), None)
+    base = base_name(name)
+    names = broker_synonyms(name) if base is None else (name, base)
+    return next((settings[synonym] for synonym in names if synonym in settings), None)
 
 
 def warnings(written: Mapping[str, str]) -> tuple[str, ...]:
@@ -220,9 +263,17 @@ def warnings(written: Mapping[str, str]) -> tuple[str, ...]:
         setting = _setting_of(name)
         if setting is None:
             lines.append(f"Unknown configuration {name} is ignored.{_nearest(name)}")
-        elif not setting.honoured or name not in broker_settings():
+        elif not setting.honoured or (name not in broker_settings() and not is_of_a_listener(setting)):
             lines.append(f"Configuration {name} is accepted but has no effect on this broker.")
     return tuple(lines)
+
+
+_OF_A_LISTENER = {"connections.max.reauth.ms", "max.connections", "max.connection.creation.rate"}
+
+
+def is_of_a_listener(setting: Setting) -> bool:
+    """Whether one listener may have a value of its own."""
+    return setting.name.startswith(("ssl.", "sasl.")) or setting.name in _OF_A_LISTENER
 
 
 def _nearest(name: str) -> str:

@@ -11,7 +11,6 @@ from moldau.config.definition import ConfigError
 
 _ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 _SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SUPPORTED_PROTOCOLS = ("PLAINTEXT",)
 _WITHOUT_AUTHENTICATION = ("PLAINTEXT",)
 _EVERY_INTERFACE = ("", "0.0.0.0", "::")
 
@@ -57,7 +56,6 @@ def resolve(values: Mapping[str, Any], written: Mapping[str, str]) -> Endpoints:
     if not listeners:
         allowed = "at least one listener that controller.listener.names does not name"
         raise ConfigError(_LISTENERS, ",".join(values[_LISTENERS]), allowed)
-    _check_supported(_LISTENERS, listeners)
     advertised = listeners
     if values[_ADVERTISED] is None:
         _check_can_be_told(listeners)
@@ -136,13 +134,6 @@ def _ip_versions(listeners: Iterable[Listener]) -> list[int]:
     return sorted(versions)
 
 
-def _check_supported(key: str, listeners: Iterable[Listener]) -> None:
-    for listener in listeners:
-        if listener.security_protocol not in SUPPORTED_PROTOCOLS:
-            allowed = f"security protocol {listener.security_protocol} is not supported yet, only PLAINTEXT is"
-            raise ConfigError(key, str(listener), allowed)
-
-
 def _check_can_be_told(listeners: Iterable[Listener]) -> None:
     for listener in listeners:
         if listener.host == "0.0.0.0":
@@ -162,7 +153,6 @@ def _check_advertised(listeners: Sequence[Listener], advertised: Sequence[Listen
             raise ConfigError(_ADVERTISED, listener.name, f"{allowed}: {','.join(names)}")
     if not advertised:
         raise ConfigError(_ADVERTISED, "", "There must be at least one broker advertised listener")
-    _check_supported(_ADVERTISED, advertised)
 
 
 def _inter_broker_name(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from moldau.config.definition import ConfigError
+from moldau.config.zookeeper_security import OPEN, ZooKeeperSecurity, zookeeper_security
 
 KEY = "zookeeper.connect"
 DEFAULT_PORT = 2181
@@ -21,6 +22,7 @@ class ZooKeeperSettings:
     chroot: str
     session_seconds: float
     connect_seconds: float
+    security: ZooKeeperSecurity = OPEN
 
     @property
     def connect(self) -> str:
@@ -35,7 +37,7 @@ def zookeeper_settings(values: Mapping[str, Any]) -> ZooKeeperSettings | None:
     hosts, chroot = split_connect(text)
     session_ms = values["zookeeper.session.timeout.ms"]
     connect_ms = values["zookeeper.connection.timeout.ms"] or session_ms
-    return ZooKeeperSettings(hosts, chroot, session_ms / 1000, connect_ms / 1000)
+    return ZooKeeperSettings(hosts, chroot, session_ms / 1000, connect_ms / 1000, zookeeper_security(values))
 
 
 def split_connect(text: str) -> tuple[str, str]:

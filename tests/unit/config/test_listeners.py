@@ -57,7 +57,7 @@ PAIR = {"listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"}
     [
         (
             {"listeners": "SSL://:9093"},
-            "SSL://:9093 for configuration listeners: security protocol SSL is not supported",
+            "listener SSL needs a private key and a certificate",
         ),
         ({"listeners": "here"}, "here for configuration listeners: Expected NAME://host:port"),
         ({"listeners": "PLAINTEXT://:x"}, "Expected NAME://host:port"),
@@ -104,3 +104,14 @@ def test_a_listener_on_every_interface_is_warned_of(host: str) -> None:
 
 def test_a_named_address_is_not_warned_of() -> None:
     assert BrokerConfig.load({"listeners": "PLAINTEXT://10.0.0.1:9092"}).warnings == ()
+
+
+def test_versions_of_tls_that_are_too_old_count_for_nothing_beside_newer_ones() -> None:
+    def enabled(protocols: str) -> tuple[str, ...]:
+        settings = {"listeners": "SSL://localhost:9093", "ssl.keystore.location": "broker.pem"}
+        return BrokerConfig.load({**settings, "ssl.enabled.protocols": protocols}).security["SSL"].tls.enabled_protocols
+
+    assert enabled("TLSv1.2,TLSv1.1,TLSv1") == ("TLSv1.2",)
+    for refused in ("TLSv1.1,TLSv1", "TLSv1.2,SSLv3"):
+        with pytest.raises(BrokerConfigError, match=f"Invalid value {refused} for configuration ssl.enabled.protocols"):
+            enabled(refused)

@@ -7,6 +7,7 @@ import pytest
 from moldau.config.broker import BrokerConfig, BrokerConfigError
 from moldau.config.broker_checks import refuse_missing_security
 from moldau.config.zookeeper import ZooKeeperSettings
+from moldau.config.zookeeper_security import ZooKeeperSecurity
 
 
 @pytest.mark.parametrize(
@@ -45,16 +46,54 @@ def test_what_is_no_address(text: str) -> None:
         BrokerConfig.load({"zookeeper.connect": text})
 
 
+CLIENT = "Client {{ org.apache.zookeeper.server.auth.{module} required {options}; }};"
+DIGEST = CLIENT.format(module="DigestLoginModule", options='username="broker" password="secret"')
+
+
+def loaded(**more: str) -> ZooKeeperSettings:
+    given = {name.replace("__", "."): text for name, text in more.items()}
+    found = BrokerConfig.load({"zookeeper.connect": "h", **given}).zookeeper
+    assert found is not None
+    return found
+
+
+def test_how_brokers_log_in_and_lock() -> None:
+    assert loaded().security == ZooKeeperSecurity()
+    security = loaded(moldau__jaas__config=DIGEST, zookeeper__set__acl="true").security
+    assert security.login is not None and security.is_digest and security.locks_nodes
+    assert "secret" not in repr(security)
+    tickets = loaded(moldau__jaas__config=CLIENT.format(module="Krb5LoginModule", options='serviceName="zk"')).security
+    assert tickets.service == "zk" and not tickets.is_digest
+
+
+def test_how_the_way_is_encrypted() -> None:
+    tls = loaded(zookeeper__ssl__client__enable="true", zookeeper__ssl__truststore__location="/t.jks").security.tls
+    assert tls is not None and tls.truststore_location == "/t.jks" and tls.check_hostname
+    asked = {"zookeeper__ssl__client__enable": "true", "zookeeper__ssl__endpoint__identification__algorithm": ""}
+    relaxed = loaded(zookeeper__ssl__enabled__protocols="TLSv1.3", **asked).security.tls
+    assert relaxed is not None and relaxed.enabled_protocols == ("TLSv1.3",) and not relaxed.check_hostname
+
+
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("given", "problem"),
     [
-        ("zookeeper.set.acl", "true"),
-        ("zookeeper.ssl.client.enable", "true"),
-        ("zookeeper.ssl.truststore.location", "/t.jks"),
-        ("zookeeper.clientCnxnSocket", "org.apache.zookeeper.ClientCnxnSocketNetty"),
+        ({"zookeeper__set__acl": "true"}, "zookeeper.set.acl.* brokers that log in to ZooKeeper: a section Client"),
+        ({"zookeeper__ssl__truststore__location": "/t"}, "zookeeper.ssl.client.enable.* true where .*truststore"),
+        ({"moldau__jaas__config": "Client { a.Other required; };"}, "in section Client a DigestLoginModule or"),
+        (
+            {"moldau__jaas__config": CLIENT.format(module="DigestLoginModule", options='username="b"')},
+            "with username and password",
+        ),
+        ({"zookeeper__ssl__client__enable": "true", "zookeeper__ssl__enabled__protocols": "SSLv3"}, "some of TLSv1.2"),
     ],
 )
-def test_protection_that_is_not_there_is_refused(name: str, text: str) -> None:
+def test_logins_that_cannot_be(given: dict[str, str], problem: str) -> None:
+    with pytest.raises(BrokerConfigError, match=problem):
+        loaded(**given)
+
+
+@pytest.mark.parametrize("name", ["zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"])
+def test_protection_that_is_not_there_is_refused(name: str) -> None:
     with pytest.raises(BrokerConfigError, match="not supported yet"):
-        refuse_missing_security({name: text})
-    refuse_missing_security({"zookeeper.set.acl": "false", "zookeeper.ssl.client.enable": "false"})
+        refuse_missing_security({name: "true"})
+    refuse_missing_security({name: "false", "zookeeper.set.acl": "true"})
