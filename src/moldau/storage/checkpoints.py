@@ -12,8 +12,6 @@ A uuid is 16 bytes in URL-safe base64 without padding.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +21,7 @@ from uuid import UUID
 
 from moldau.storage.files import FileSystem, read_file, replace_file, write_file
 from moldau.types.ids import TopicPartition
+from moldau.types.uuid_text import decode_uuid, encode_uuid
 
 T = TypeVar("T")
 
@@ -122,20 +121,6 @@ def take_clean_shutdown(files: FileSystem, directory: str) -> int | None:
         files.unlink(path)
         files.sync_directory(directory)
     return epoch
-
-
-def encode_uuid(value: UUID) -> str:
-    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode("ascii")
-
-
-def decode_uuid(text: str) -> UUID:
-    try:
-        raw = base64.b64decode(text.encode("ascii") + b"==", altchars=b"-_", validate=True)
-    except (binascii.Error, UnicodeEncodeError) as error:
-        raise ValueError(f"{text!r} is not a uuid in base64") from error
-    if len(raw) != 16:
-        raise ValueError(f"{text!r} holds {len(raw)} bytes, a uuid has 16")
-    return UUID(bytes=raw)
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:

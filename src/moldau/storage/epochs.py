@@ -28,8 +28,8 @@ class LeaderEpochCache:
 
     __slots__ = ("_entries", "path", "version")
 
-    def __init__(self, directory: str, entries: list[EpochStart] | None = None) -> None:
-        self.path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
+    def __init__(self, folder: str, entries: list[EpochStart] | None = None) -> None:
+        self.path = f"{folder}/{LEADER_EPOCH_CHECKPOINT}"
         self._entries: list[EpochStart] = []
         self.version = 0
         for entry in entries or []:
@@ -93,20 +93,20 @@ class LeaderEpochCache:
         self._entries.clear()
         self.version += 1
 
-    def moved_to(self, directory: str) -> None:
-        self.path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
+    def moved_to(self, folder: str) -> None:
+        self.path = f"{folder}/{LEADER_EPOCH_CHECKPOINT}"
 
     def encode(self) -> bytes:
         lines = ["0", str(len(self._entries)), *(f"{epoch} {start}" for epoch, start in self._entries)]
         return "".join(line + "\n" for line in lines).encode()
 
 
-def load_epochs(files: FileSystem, directory: str) -> LeaderEpochCache:
+def load_epochs(files: FileSystem, folder: str) -> LeaderEpochCache:
     """An unreadable file counts as none: what it said can be read from the log."""
-    cache = LeaderEpochCache(directory)
+    cache = LeaderEpochCache(folder)
     try:
         lines = read_file(files, cache.path).decode("ascii").split("\n")
         pairs = [tuple(map(int, line.split(" "))) for line in lines[2 : 2 + int(lines[1])]]
-        return LeaderEpochCache(directory, [EpochStart(epoch, start) for epoch, start in pairs])
+        return LeaderEpochCache(folder, [EpochStart(epoch, start) for epoch, start in pairs])
     except (FileNotFoundError, ValueError, IndexError):
         return cache

@@ -118,10 +118,10 @@ class FlushWork:
     a failed sync the kernel may have dropped the data, and a second one would lie."""
 
     __slots__ = (
-        "_directory",
         "_epochs",
         "_epochs_file",
         "_files",
+        "_folder",
         "_folder_changed",
         "_handles",
         "_names",
@@ -134,7 +134,7 @@ class FlushWork:
     def __init__(
         self,
         files: FileSystem,
-        directory: str,
+        folder: str,
         pending: PendingSync,
         *,
         up_to: int,
@@ -145,7 +145,7 @@ class FlushWork:
         epochs_version: int,
     ) -> None:
         self._files = files
-        self._directory = directory
+        self._folder = folder
         self.up_to = up_to
         self.generation = generation
         self.covered = pending.covered(epochs_version)
@@ -162,14 +162,14 @@ class FlushWork:
                 self._files.fdatasync(fd)
             for name in self._names:
                 with contextlib.suppress(FileNotFoundError):  # its segment was deleted or replaced meanwhile
-                    sync_file(self._files, f"{self._directory}/{name}")
+                    sync_file(self._files, f"{self._folder}/{name}")
             if self._epochs is not None:
                 self._epochs_file.write(self._files, *self._epochs)
             if self._folder_changed:
-                self._files.sync_directory(self._directory)
+                self._files.sync_directory(self._folder)
             self.done = True
         except OSError as error:
-            raise LogIOError(error.filename or self._directory, error) from error
+            raise LogIOError(error.filename or self._folder, error) from error
         finally:
             for fd in self._handles:
                 self._files.close(fd)

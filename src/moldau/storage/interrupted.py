@@ -13,54 +13,54 @@ from moldau.storage.layout import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SW
 from moldau.storage.segment import Segment
 
 
-def clear_interrupted_work(files: FileSystem, directory: str) -> list[str]:
+def clear_interrupted_work(files: FileSystem, folder: str) -> list[str]:
     """Returns the names that are left."""
-    names = files.list(directory)
+    names = files.list(folder)
     if not any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
         return names
     for name in names:
         if name.endswith(DELETED_SUFFIX):
-            remove_if_exists(files, f"{directory}/{name}")
+            remove_if_exists(files, f"{folder}/{name}")
     cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
     swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
     if not cleaned and not swaps:
-        return files.list(directory)
+        return files.list(folder)
     lowest_cleaned = min((offset for name in cleaned if (offset := offset_of(name)) is not None), default=None)
     valid = []
     for name in swaps:
         offset = offset_of(name)
         if offset is None or (lowest_cleaned is not None and offset >= lowest_cleaned):
-            remove_if_exists(files, f"{directory}/{name}")
+            remove_if_exists(files, f"{folder}/{name}")
         else:
             valid.append(name)
     for name in cleaned:
-        remove_if_exists(files, f"{directory}/{name}")
+        remove_if_exists(files, f"{folder}/{name}")
     if valid:
-        _finish_replacement(files, directory, valid)
-    files.sync_directory(directory)
-    return files.list(directory)
+        _finish_replacement(files, folder, valid)
+    files.sync_directory(folder)
+    return files.list(folder)
 
 
-def _finish_replacement(files: FileSystem, directory: str, swaps: list[str]) -> None:
+def _finish_replacement(files: FileSystem, folder: str, swaps: list[str]) -> None:
     start, end = None, -1
     for name in swaps:
         offset = offset_of(name)
         if offset is not None and name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
             start = offset if start is None else min(start, offset)
-            end = max(end, _next_offset(files, directory, offset, files.status(f"{directory}/{name}").size))
+            end = max(end, _next_offset(files, folder, offset, files.status(f"{folder}/{name}").size))
     if start is not None:
-        for name in files.list(directory):
+        for name in files.list(folder):
             offset = offset_of(name)
             # A new segment that compaction left empty still replaces the old one of its name.
             if offset is not None and not name.endswith(SWAP_SUFFIX) and (start <= offset < end or offset == start):
-                remove_if_exists(files, f"{directory}/{name}")
-        files.sync_directory(directory)  # an old segment that came back would overlap the new one
+                remove_if_exists(files, f"{folder}/{name}")
+        files.sync_directory(folder)  # an old segment that came back would overlap the new one
     for name in swaps:
-        files.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
+        files.rename(f"{folder}/{name}", f"{folder}/{name.removesuffix(SWAP_SUFFIX)}")
 
 
-def _next_offset(files: FileSystem, directory: str, base_offset: int, size: int) -> int:
-    segment = Segment(files, directory, base_offset, size=size, created_ms=0, suffix=SWAP_SUFFIX)
+def _next_offset(files: FileSystem, folder: str, base_offset: int, size: int) -> int:
+    segment = Segment(files, folder, base_offset, size=size, created_ms=0, suffix=SWAP_SUFFIX)
     try:
         found = base_offset
         for _, last_offset, _, _, _, _ in segment.headers():

@@ -16,6 +16,7 @@ from moldau.storage.files import FileSystem
 from moldau.storage.folders import Folder, Mark, marked_name
 from moldau.storage.log import PartitionLog
 from moldau.storage.log_directory import Damaged, LogDirectory
+from moldau.storage.opening import create_log, open_log
 from moldau.types.ids import TopicPartition
 
 log = logging.getLogger("moldau.storage.loading")
@@ -44,6 +45,9 @@ class LoadRules:
     """Whether the cluster has this partition of this topic (None: a folder that does not tell its topic's id)."""
     on_progress: Callable[[LoadProgress], None]
     """Also called from other threads."""
+    removes_strays: bool = False
+    """What is set aside leaves the disk later. Only where the metadata are elsewhere and read to their end: what lies
+    on the same disk may have lost a topic together with it."""
 
 
 @dataclass(slots=True)
@@ -53,7 +57,7 @@ class LoadedDirectory:
     topic_ids: dict[TopicPartition, UUID | None] = field(default_factory=dict)
     damaged: dict[TopicPartition, Damaged] = field(default_factory=dict)
     doomed: list[str] = field(default_factory=list)
-    """Folders whose deletion was interrupted."""
+    """Folders that leave the disk after a while: deletions that were interrupted, and strays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ class LogOpener:
         starts, points = directory.log_start_offsets.on_disk, directory.recovery_points.on_disk
         if is_new or is_future:  # the checkpoints speak of the log in service
             starts = points = {}
-        return PartitionLog.open(
+        return open_log(
             self.files,
             path,
             partition,
@@ -99,7 +103,7 @@ class LogOpener:
         """A new log, of which nothing is known to be on disk: the first flush brings it there, its topic's id too."""
         self.files.make_directory(path)
         write_topic_id_unsynced(self.files, path, topic_id)
-        return PartitionLog.create(
+        return create_log(
             self.files,
             path,
             partition,
@@ -168,7 +172,7 @@ class DirectoryLoader:
             if folder.mark is Mark.DELETE:
                 self._found.doomed.append(path)
             elif folder.mark is Mark.STRAY:
-                log.warning("%s is a stray partition; remove it if nobody misses its data", path)
+                self._judge_stray(partition, path, self._topic_id(partition, path))
             else:
                 self._open(folder, path)
         except (CorruptLogError, CorruptFileError) as error:
@@ -184,7 +188,7 @@ class DirectoryLoader:
         partition = folder.partition
         topic_id = self._topic_id(partition, path)
         if not self._rules.is_known(partition, topic_id):
-            self._set_aside(partition, path)
+            self._judge_stray(partition, self._set_aside(partition, path), topic_id)
             return
         opened = self._opener.open(
             self._directory,
@@ -212,7 +216,15 @@ class DirectoryLoader:
             log.warning("%s; its topic is taken to be the one of that name", error)
             return None
 
-    def _set_aside(self, partition: TopicPartition, path: str) -> None:
+    def _judge_stray(self, partition: TopicPartition, path: str, topic_id: UUID | None) -> None:
+        """It goes if the cluster says that it is not ours; not if nobody can say whose it is."""
+        if self._rules.removes_strays and topic_id is not None and not self._rules.is_known(partition, topic_id):
+            log.warning("%s is of no partition that this broker has; its deletion is planned", path)
+            self._found.doomed.append(path)
+        else:
+            log.warning("%s is a stray partition; remove it if nobody misses its data", path)
+
+    def _set_aside(self, partition: TopicPartition, path: str) -> str:
         target = self._directory.join(marked_name(partition, self._opener.new_uuid(), Mark.STRAY))
         log.warning("%s belongs to no topic of this cluster and is set aside as %s", path, target)
         try:
@@ -220,6 +232,7 @@ class DirectoryLoader:
             self._opener.files.sync_directory(self._directory.path)
         except OSError as error:
             raise LogIOError(path, error) from error
+        return target
 
     def _report(self, partition: TopicPartition, checked: int, to_check: int) -> None:
         self._rules.on_progress(

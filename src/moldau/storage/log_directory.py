@@ -15,13 +15,13 @@ from moldau.storage.files import DiskSpace, FileSystem
 from moldau.storage.folders import Folder, parse_folder
 from moldau.storage.log import PartitionLog
 from moldau.types.ids import TopicPartition
+from moldau.types.internal_topics import METADATA_TOPIC
 
 log = logging.getLogger("moldau.storage.directory")
 
 Offsets = Mapping[TopicPartition, int]
 
 # A directory that Apache Kafka has used holds its controller's log, which is not ours to touch.
-KRAFT_METADATA_TOPIC = "__cluster_metadata"
 
 
 class InconsistentDirectoryError(Exception):
@@ -167,7 +167,9 @@ class LogDirectory:
         where = os.path.join(self.path, checkpoints.META_PROPERTIES)
         if found.cluster_id != cluster_id:
             raise InconsistentDirectoryError(
-                f"Invalid cluster.id in: {where}. Expected {cluster_id}, but read {found.cluster_id}"
+                f"Invalid cluster.id in: {where}. Expected {cluster_id}, but read {found.cluster_id}. The folder holds "
+                "data of another cluster: set zookeeper.connect to that cluster, or log.dirs to a folder of this one "
+                "(an empty folder is filled from the other brokers)."
             )
         if found.node_id != node_id:
             raise InconsistentDirectoryError(
@@ -184,7 +186,7 @@ class LogDirectory:
             if not self._files.is_directory(os.path.join(self.path, name)):
                 continue
             folder = parse_folder(name)
-            if folder is None or folder.partition.topic == KRAFT_METADATA_TOPIC:
+            if folder is None or folder.partition.topic == METADATA_TOPIC:
                 log.debug("%s holds %s, which is no partition; it is left alone", self.path, name)
             else:
                 found.append(folder)

@@ -1,7 +1,9 @@
 """All logs of a broker, over all its log directories. Owned by the event loop; what blocks goes through `run_blocking`.
 
-An I/O error takes its directory offline with every log in it; the others go on. The periodic duties stand in
-`moldau.storage.duties`, the moves between directories in `moldau.storage.future`.
+An I/O error takes its directory offline with every log in it; the others go on. Here logs are opened, closed, deleted
+and given up; the rest is done by parts. Logs are found in `table`, made by `maker`, compacted by `cleaner`, moved
+between directories by `moves`, cut by `cuts`. `retaining`, `flushes`, `checkpoints` and `removal` have work on all logs
+from time to time, when whoever has the timers asks them.
 """
 
 from __future__ import annotations
@@ -15,18 +17,26 @@ from uuid import UUID
 
 from moldau.config.broker import BrokerConfig
 from moldau.config.topic import TopicConfig
+from moldau.storage.checkpointing import Checkpoints
 from moldau.storage.checkpoints import UNKNOWN_BROKER_EPOCH
+from moldau.storage.compaction.cleaner import LogCleaner
 from moldau.storage.compaction.runner import JobRunner, ProcessRunner
-from moldau.storage.duties import RunBlocking
+from moldau.storage.cuts import Cuts
 from moldau.storage.errors import LogIOError
 from moldau.storage.files import FileSystem
+from moldau.storage.flushes import Flushes
 from moldau.storage.folders import Mark
-from moldau.storage.future import FutureLogs
-from moldau.storage.loading import DirectoryLoader, LoadedDirectory, LoadProgress, LoadRules, in_lanes
+from moldau.storage.loading import DirectoryLoader, LoadedDirectory, LoadProgress, LoadRules, LogOpener, in_lanes
 from moldau.storage.log import PartitionLog
 from moldau.storage.log_directory import LogDirectory
-from moldau.storage.log_registry import LOGS_PER_LOT, LogRegistry, NewLog
+from moldau.storage.log_table import LogTable
+from moldau.storage.making import LOGS_PER_LOT, LogMaker, NewLog
+from moldau.storage.means import LOGS_PER_BREATH, Means, RunBlocking
+from moldau.storage.moving import Moves
+from moldau.storage.removal import Removal, retire
+from moldau.storage.retaining import Retaining
 from moldau.types.ids import TopicPartition
+from moldau.work.slices import Work, pauses
 
 __all__ = ("LoadProgress", "LogDirectory", "LogManager", "ManagerEvents", "NewLog")
 
@@ -44,7 +54,7 @@ class ManagerEvents:
     """The partition's log lies in another directory now and is this one."""
 
 
-class LogManager(LogRegistry):
+class LogManager:
     def __init__(
         self,
         files: FileSystem,
@@ -57,34 +67,57 @@ class LogManager(LogRegistry):
         jitter: Callable[[int], int] = lambda _: 0,
         new_runner: Callable[[], JobRunner] = ProcessRunner,
     ) -> None:
-        super().__init__(
-            files,
-            config,
-            run_blocking=run_blocking,
-            wall_ms=wall_ms,
-            new_uuid=new_uuid,
-            jitter=jitter,
-            new_runner=new_runner,
-        )
+        self.config = config
         self._events = events
-        self.futures = FutureLogs(self)
+        self._jitter = jitter
+        self._means = means = Means(files, run_blocking, wall_ms, new_uuid, self.fail_directory, self.io_failed)
+        self.table = table = LogTable()
+        self.removal = Removal(table, means, self._folder_delay_ms)
+        self.cleaner = LogCleaner(table, means, self.removal, lambda: self.config, new_runner)
+        self.maker = LogMaker(table, means, self._opener, lambda partition: self.delete(partition, Mark.STRAY))
+        self.moves = Moves(table, means, self.removal, self.cleaner, self.maker, self._opener, self._moved)
+        self.cuts = Cuts(table, means, self.cleaner)
+        self.retaining = Retaining(table, means, self.removal, self.cleaner)
+        self.flushes = Flushes(table, means)
+        self.checkpoints = Checkpoints(table, means)
+
+    def reconfigure(self, config: BrokerConfig) -> Work[None]:
+        """Dynamic settings have changed. What a topic inherits is set at its logs by whoever knows the topic."""
+        self.config = config
+        paused = pauses()
+        for partition_log in list(self.table.with_copies()):
+            if next(paused):
+                yield
+            partition_log.producers.expiry_ms = config.producer_id_expiration_ms
+
+    def _folder_delay_ms(self) -> int:
+        return int(str(self.config.topic_defaults["file.delete.delay.ms"]))
+
+    def _opener(self) -> LogOpener:
+        means = self._means
+        return LogOpener(
+            means.files, means.wall_ms, means.new_uuid, self._jitter, self.config.producer_id_expiration_ms
+        )
+
+    def _moved(self, replacement: PartitionLog) -> None:
+        self._events.log_replaced(replacement.topic_partition, replacement)
 
     # -- start and end ------------------------------------------------------------------------------------------------
 
     async def open(self, cluster_id: str) -> None:
         """Takes all directories for this broker. Raises DirectoryInUseError, InconsistentDirectoryError or
         CorruptFileError; one that cannot be read or written is offline from the start."""
-        self.directories = [LogDirectory(self.files, path) for path in _distinct(self.config.log_dirs)]
+        self.table.directories = [LogDirectory(self._means.files, path) for path in _distinct(self.config.log_dirs)]
         try:
-            for directory in self.directories:
+            for directory in self.table.directories:
                 try:
-                    await self.run_blocking(
-                        lambda each=directory: each.open(cluster_id, self.config.node_id, self.new_uuid)  # type: ignore[misc]
+                    await self._means.run_blocking(
+                        lambda each=directory: each.open(cluster_id, self.config.node_id, self._means.new_uuid)  # type: ignore[misc]
                     )
                 except OSError as error:
                     self.fail_directory(directory, error)
         except BaseException:
-            for directory in self.directories:
+            for directory in self.table.directories:
                 directory.unlock()
             raise
 
@@ -95,16 +128,20 @@ class LogManager(LogRegistry):
         is_known: Callable[[TopicPartition, UUID | None], bool],
         on_progress: Callable[[LoadProgress], None] = lambda _: None,
     ) -> None:
-        """Opens every log on disk, after a crash with recovery. Partitions the cluster does not know are set aside."""
-        rules = LoadRules(topic_config, is_known, on_progress)
-        await asyncio.gather(*(self._load_directory(each, rules) for each in self.directories if not each.offline))
-        await self.futures.take_up()
+        """Opens every log on disk, after a crash with recovery. Partitions the cluster does not know are set aside, and
+        deleted after `file.delete.delay.ms` where the cluster's metadata are not on this disk.
+        """
+        rules = LoadRules(topic_config, is_known, on_progress, removes_strays=self.config.zookeeper is not None)
+        await asyncio.gather(
+            *(self._load_directory(each, rules) for each in self.table.directories if not each.offline)
+        )
+        await self.moves.take_up()
 
     async def _load_directory(self, directory: LogDirectory, rules: LoadRules) -> None:
         threads = max(1, self.config.num_recovery_threads_per_data_dir)
-        loader = DirectoryLoader(directory, self.opener(), rules, self.run_blocking, threads)
+        loader = DirectoryLoader(directory, self._opener(), rules, self._means.run_blocking, threads)
         try:
-            folders = await self.run_blocking(directory.folders)
+            folders = await self._means.run_blocking(directory.folders)
             found = await loader.load(folders)
         except (OSError, LogIOError) as error:
             self.fail_directory(directory, error)
@@ -114,32 +151,32 @@ class LogManager(LogRegistry):
 
     def _adopt(self, directory: LogDirectory, found: LoadedDirectory) -> None:
         for partition, loaded in found.logs.items():
-            other = self._logs.get(partition)
+            other = self.table.get(partition)
             if other is not None:
                 self._set_shorter_aside(partition, other, loaded)
                 if other.log_end_offset >= loaded.log_end_offset:
                     continue
-            self.register(directory, loaded, found.topic_ids[partition])
+            self.table.register(directory, loaded, found.topic_ids[partition])
         directory.futures.update(found.futures)
         directory.damaged.update(found.damaged)
         for path in found.doomed:
-            self.schedule_folder_deletion(path)
+            self.removal.schedule_folder(path)
 
     def _set_shorter_aside(self, partition: TopicPartition, first: PartitionLog, second: PartitionLog) -> None:
         """A move between directories was cut off after the copy got its name: the longer log has all of the other."""
         shorter = second if first.log_end_offset >= second.log_end_offset else first
-        log.warning("%s lies in two directories; %s is the shorter one and set aside", partition, shorter.directory)
-        self.retire(shorter, Mark.STRAY)
+        log.warning("%s lies in two directories; %s is the shorter one and set aside", partition, shorter.folder)
+        retire(shorter, Mark.STRAY, self.table, self.removal)
 
     async def close(self, *, clean: bool = True, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         """Ends all service. A clean close leaves everything on disk, so that the next start need not look."""
-        await self.futures.close()
+        await self.moves.close()
         await self.cleaner.close()
-        await asyncio.gather(*(self._close_directory(each, clean, broker_epoch) for each in self.directories))
+        await asyncio.gather(*(self._close_directory(each, clean, broker_epoch) for each in self.table.directories))
 
     async def _close_directory(self, directory: LogDirectory, clean: bool, broker_epoch: int) -> None:
         async def close_lot(lot: Sequence[PartitionLog]) -> None:
-            await self.run_blocking(lambda: _close_all(lot, clean))
+            await self._means.run_blocking(lambda: _close_all(lot, clean))
 
         try:
             served = [*directory.logs.values(), *directory.futures.values()]
@@ -147,24 +184,39 @@ class LogManager(LogRegistry):
             await in_lanes(lots, close_lot, max(1, self.config.num_recovery_threads_per_data_dir))
             if not clean or directory.offline or not directory.loaded:
                 return
-            for write in await self.checkpoint_writers(directory):
-                await self.run_blocking(write)
+            for write in await self.checkpoints.writers(directory):
+                await self._means.run_blocking(write)
             if not directory.damaged:  # the next start must look again at what is damaged
-                await self.run_blocking(lambda: directory.mark_clean(broker_epoch))
+                await self._means.run_blocking(lambda: directory.mark_clean(broker_epoch))
         except (OSError, LogIOError) as error:
             log.error("%s is not left in good order: %s", directory.path, error)
         finally:
             directory.unlock()
 
     def delete(self, partition: TopicPartition, mark: Mark = Mark.DELETE) -> None:
-        self.futures.cancel(partition)
-        super().delete(partition, mark)
+        """Takes a log out of service at once; its files leave the disk after `file.delete.delay.ms`."""
+        self.moves.cancel(partition)
+        self.cleaner.cancel(partition)
+        self.maker.forget_preference(partition)
+        gone = self.table.forget(partition)
+        if gone is not None:
+            retire(gone, mark, self.table, self.removal)
+        for directory in self.table.directories:
+            damaged = directory.damaged.pop(partition, None)
+            if damaged is not None:
+                self.removal.rename_folder(damaged.path, partition, mark)
+
+    async def expire_producers(self, now_ms: int) -> None:
+        for count, partition_log in enumerate(list(self.table.with_copies())):
+            if count % LOGS_PER_BREATH == LOGS_PER_BREATH - 1:
+                await asyncio.sleep(0)
+            partition_log.producers.remove_expired(now_ms)
 
     # -- faults -------------------------------------------------------------------------------------------------------
 
     def io_failed(self, partition_log: PartitionLog, error: Exception) -> None:
         """The disk failed under this log: its directory goes offline. A log that was deleted has no disk any more."""
-        directory = self.directory_of(partition_log)
+        directory = self.table.directory_of(partition_log)
         if directory.serves(partition_log):
             self.fail_directory(directory, error)
 
@@ -176,15 +228,15 @@ class LogManager(LogRegistry):
         lost = list(directory.logs)
         for partition in lost:
             self.cleaner.cancel(partition)
-            self.futures.cancel(partition)
-            self._logs.pop(partition, None)
+            self.moves.cancel(partition)
+            self.table.lose(partition)
         for each in [*directory.logs.values(), *directory.futures.values()]:
             self._close_quietly(each)
         directory.logs.clear()
         directory.futures.clear()
         directory.unlock()
         self._events.directory_failed(directory.path, lost, error)
-        if all(each.offline for each in self.directories):
+        if all(each.offline for each in self.table.directories):
             log.critical("all log directories have failed")
             self._events.all_directories_failed()
 
@@ -192,10 +244,7 @@ class LogManager(LogRegistry):
         try:
             failed.close(clean=False)
         except (OSError, LogIOError) as error:
-            log.warning("%s: %s", failed.directory, error)
-
-    def log_replaced(self, partition: TopicPartition, replacement: PartitionLog) -> None:
-        self._events.log_replaced(partition, replacement)
+            log.warning("%s: %s", failed.folder, error)
 
 
 def _close_all(logs: Sequence[PartitionLog], clean: bool) -> None:

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from moldau.storage.checkpoints import META_PROPERTIES
 from moldau.storage.files import FileSystem, read_file
 from moldau.storage.log_directory import InconsistentDirectoryError
+from moldau.types.internal_topics import OWN_PREFIX
 
-METADATA_FOLDER = "__moldau_metadata"
+METADATA_FOLDER = f"{OWN_PREFIX}_metadata"
 """Where the metadata of a broker without a cluster lies, in the first folder of `log.dirs`."""
 UNFINISHED_COPY = ".moldau-adopting"
 """Lies in a folder as long as data of Apache Kafka is copied to it."""

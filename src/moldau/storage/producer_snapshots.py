@@ -81,15 +81,15 @@ def _decode_entry(fields: tuple[int, ...]) -> tuple[int, ProducerEntry]:
 class SnapshotFiles:
     """The snapshots in a partition's folder."""
 
-    __slots__ = ("_files", "directory", "offsets")
+    __slots__ = ("_files", "folder", "offsets")
 
-    def __init__(self, files: FileSystem, directory: str, names: list[str]) -> None:
+    def __init__(self, files: FileSystem, folder: str, names: list[str]) -> None:
         self._files = files
-        self.directory = directory
+        self.folder = folder
         self.offsets = offsets_with_suffix(names, SNAPSHOT_SUFFIX)
 
     def path(self, offset: int) -> str:
-        return f"{self.directory}/{offset_name(offset, SNAPSHOT_SUFFIX)}"
+        return f"{self.folder}/{offset_name(offset, SNAPSHOT_SUFFIX)}"
 
     @property
     def latest(self) -> int | None:
@@ -130,11 +130,6 @@ class SnapshotFiles:
         for offset in strays:
             if offset != keep:
                 self._remove(offset)
-
-    def remove_before(self, offset: int) -> None:
-        for found in list(self.offsets):
-            if found < offset:
-                self._remove(found)
 
     def remove(self, offset: int) -> None:
         if offset in self.offsets:

@@ -257,6 +257,18 @@ class ProducerStates:
         entry = self.latest(producer_id)
         return entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch
 
+    def may_have_ended_since(
+        self, remembered: ProducerEntry | None, producer_id: int, epoch: int, *, ends_raise_epoch: bool
+    ) -> bool:
+        """Whether the transaction of this epoch may have ended here since an entry was the latest. Where each end
+        raises the epoch only a higher one says so: what came may be the marker of the transaction before, which was on
+        its way for long.
+        """
+        entry = self.latest(producer_id)
+        if entry is remembered or self.has_ongoing_txn(producer_id, epoch):
+            return False
+        return entry is None or entry.epoch > epoch or not ends_raise_epoch
+
     def latest(self, producer_id: int) -> ProducerEntry | None:
         """As the next batch is checked against: staged batches included. Every batch and every marker makes a new
         entry.

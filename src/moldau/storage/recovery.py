@@ -94,7 +94,7 @@ class LogLoader:
     def __init__(
         self,
         files: FileSystem,
-        directory: str,
+        folder: str,
         topic_partition: TopicPartition,
         config: TopicConfig,
         *,
@@ -107,7 +107,7 @@ class LogLoader:
         progress: Progress | None,
     ) -> None:
         self._files = files
-        self._directory = directory
+        self._folder = folder
         self._config = config
         self._log_start = log_start_offset
         self._recovery_point = recovery_point
@@ -116,7 +116,7 @@ class LogLoader:
         self._now_ms = now_ms
         self._progress = progress
         self._report = RecoveryReport()
-        self._epochs = load_epochs(files, directory)
+        self._epochs = load_epochs(files, folder)
         self._producers = ProducerStates(topic_partition, producer_expiry_ms)
         self._segments: list[Segment] = []
         self._unsynced: list[str] = []
@@ -130,9 +130,9 @@ class LogLoader:
             raise
 
     def _load(self) -> LoadedLog:
-        names = clear_interrupted_work(self._files, self._directory)
+        names = clear_interrupted_work(self._files, self._folder)
         self._open_segments(names)
-        snapshots = SnapshotFiles(self._files, self._directory, names)
+        snapshots = SnapshotFiles(self._files, self._folder, names)
         if not self._clean:
             self._check_unflushed(snapshots)
         self._rebuild_missing_indexes(names)
@@ -160,10 +160,10 @@ class LogLoader:
         for name in names:
             base = offset_of(name)
             if base is not None and name.endswith(INDEX_SUFFIXES) and offset_name(base, LOG_SUFFIX) not in present:
-                remove_if_exists(self._files, f"{self._directory}/{name}")
+                remove_if_exists(self._files, f"{self._folder}/{name}")
         for base in offsets_with_suffix(list(names), LOG_SUFFIX):
-            size = self._files.status(f"{self._directory}/{offset_name(base, LOG_SUFFIX)}").size
-            self._segments.append(Segment(self._files, self._directory, base, size=size, created_ms=self._now_ms))
+            size = self._files.status(f"{self._folder}/{offset_name(base, LOG_SUFFIX)}").size
+            self._segments.append(Segment(self._files, self._folder, base, size=size, created_ms=self._now_ms))
 
     # -- after a crash ------------------------------------------------------------------------------------------------
 
@@ -311,7 +311,7 @@ class LogLoader:
     def _has_indexes(self, segment: Segment, names: Collection[str]) -> bool:
         for suffix, entry in ((OFFSET_INDEX_SUFFIX, OFFSET_ENTRY), (TIME_INDEX_SUFFIX, TIME_ENTRY)):
             name = offset_name(segment.base_offset, suffix)
-            if name not in names or self._files.status(f"{self._directory}/{name}").size % entry.size:
+            if name not in names or self._files.status(f"{self._folder}/{name}").size % entry.size:
                 return False
         return True
 
@@ -329,9 +329,7 @@ class LogLoader:
             self._producers.clear(self._log_start)
         preallocate = self._config.segment_bytes if self._config.preallocate else 0
         self._segments = [
-            Segment.create(
-                self._files, self._directory, self._log_start, created_ms=self._now_ms, preallocate=preallocate
-            )
+            Segment.create(self._files, self._folder, self._log_start, created_ms=self._now_ms, preallocate=preallocate)
         ]
         return self._log_start
 

@@ -15,7 +15,7 @@ from moldau.config.topic import TopicConfig
 from moldau.storage import checkpoints
 from moldau.storage.files import FileSystem
 from moldau.storage.folders import Mark, parse_folder
-from moldau.storage.log import PartitionLog
+from moldau.storage.opening import open_log
 from moldau.storage.recovery import Cut
 
 NEVER_EXPIRES_MS = 2**62
@@ -23,7 +23,7 @@ NEVER_EXPIRES_MS = 2**62
 
 class NotAPartitionError(ValueError):
     def __init__(self, folder: str) -> None:
-        super().__init__(f"{folder} is not the folder of a partition: <log folder>/<topic>-<partition> is expected")
+        super().__init__(f"{folder} is not the folder of a partition: <log directory>/<topic>-<partition> is expected")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def repair(
         starts = checkpoints.read_offsets(files, directory, checkpoints.LOG_START_OFFSETS)
         # Whether the topic is compacted is not known here: taken as such, holes in its offsets are not damage.
         config = TopicConfig.resolve({"cleanup.policy": "compact"}, BrokerConfig.load({}))
-        log = PartitionLog.open(
+        log = open_log(
             files,
             folder,
             found.partition,

@@ -61,7 +61,7 @@ class Segment:
     def __init__(
         self,
         files: FileSystem,
-        directory: str,
+        folder: str,
         base_offset: int,
         *,
         size: int,
@@ -70,7 +70,7 @@ class Segment:
         suffix: str = "",
     ) -> None:
         self._files = files
-        self._stem = f"{directory}/{offset_name(base_offset, '')}"
+        self._stem = f"{folder}/{offset_name(base_offset, '')}"
         self._suffix = suffix
         self.base_offset = base_offset
         self.size = size
@@ -92,7 +92,7 @@ class Segment:
     def create(
         cls,
         files: FileSystem,
-        directory: str,
+        folder: str,
         base_offset: int,
         *,
         created_ms: int,
@@ -101,7 +101,7 @@ class Segment:
         suffix: str = "",
     ) -> Segment:
         """Make the files of a new, empty segment that is ready for appends."""
-        segment = cls(files, directory, base_offset, size=0, created_ms=created_ms, jitter_ms=jitter_ms, suffix=suffix)
+        segment = cls(files, folder, base_offset, size=0, created_ms=created_ms, jitter_ms=jitter_ms, suffix=suffix)
         segment.file.create()
         files.truncate(segment.file.fileno, 0)
         if preallocate:
@@ -111,9 +111,9 @@ class Segment:
         return segment
 
     @classmethod
-    def create_first(cls, files: FileSystem, directory: str, *, created_ms: int, preallocate: int = 0) -> Segment:
+    def create_first(cls, files: FileSystem, folder: str, *, created_ms: int, preallocate: int = 0) -> Segment:
         """The same in a folder that was just made: nothing can be in the way there."""
-        segment = cls(files, directory, 0, size=0, created_ms=created_ms)
+        segment = cls(files, folder, 0, size=0, created_ms=created_ms)
         segment.file.create()
         if preallocate:
             files.allocate(segment.file.fileno, preallocate)
@@ -374,9 +374,9 @@ class Segment:
                 self._files.rename(path, self.path(kind))
         self._name_parts()
 
-    def moved_to(self, directory: str) -> None:
+    def moved_to(self, folder: str) -> None:
         """The partition's folder has been renamed."""
-        self._stem = f"{directory}/{offset_name(self.base_offset, '')}"
+        self._stem = f"{folder}/{offset_name(self.base_offset, '')}"
         self._name_parts()
 
     def _name_parts(self) -> None:

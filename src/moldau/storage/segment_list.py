@@ -59,10 +59,6 @@ class SegmentList:
         self._segments = [segment for segment in self._segments if id(segment) not in gone]
         self._changed()
 
-    def replace_all(self, segments: Iterable[Segment]) -> None:
-        self._segments = sorted(segments, key=lambda segment: segment.base_offset)
-        self._changed()
-
     def _changed(self) -> None:
         self._bases = [segment.base_offset for segment in self._segments]
         if self._segments:

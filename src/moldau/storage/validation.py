@@ -10,6 +10,7 @@ Pure, and works on its own data only: large batches may be validated in a thread
 
 from __future__ import annotations
 
+import threading
 from typing import NamedTuple
 
 from moldau.config.topic import TopicConfig
@@ -35,7 +36,14 @@ from moldau.wire.batch import (
     MAGIC_V2,
     set_max_timestamp,
 )
-from moldau.wire.compression import Codec, DecompressedTooLargeError, DecompressionError, compress, decompress
+from moldau.wire.compression import (
+    Codec,
+    DecompressedTooLargeError,
+    DecompressionError,
+    Scratch,
+    compress,
+    decompress_in_scratch,
+)
 from moldau.wire.records import Record, append_record, assemble_batch
 
 # No request may be larger, so no producer can have meant to send more than this.
@@ -79,7 +87,18 @@ def validate(
         and (null < 0 or "compact" not in config.cleanup_policy)
     ):
         return Validated(records, BatchInfo._make(fields))
-    return _Examination(records, config, topic_partition, now_ms).run(produce_version)
+    seen = None
+    if status == BatchStatus.COMPRESSED and size == len(records):
+        seen = BatchInfo._make((BatchStatus.OK, *fields[1:]))
+    return _Examination(records, config, topic_partition, now_ms).run(produce_version, seen)
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.scratch = Scratch()
+
+
+_of_thread = _OfThread()
 
 
 class _Examination:
@@ -92,9 +111,10 @@ class _Examination:
         self._view = memoryview(records)
         self._rewritten = False
 
-    def run(self, produce_version: int) -> Validated:
+    def run(self, produce_version: int, seen: BatchInfo | None) -> Validated:
+        """`seen`: what the header of the only batch says, if that was found to be right."""
         batch = self._only_batch(produce_version)
-        info = self._check_header(batch)
+        info = self._check_header(batch, seen)
         payload, info = self._walk_records(batch, info)
         refuse_bad_records(payload, info, self._config, self._topic_partition, self._now_ms)
         return self._finish(batch, payload, info)
@@ -123,8 +143,8 @@ class _Examination:
             )
         return batch
 
-    def _check_header(self, batch: memoryview) -> BatchInfo:
-        info = BatchInfo._make(check_batch(batch, 0, len(batch), False))
+    def _check_header(self, batch: memoryview, seen: BatchInfo | None) -> BatchInfo:
+        info = seen or BatchInfo._make(check_batch(batch, 0, len(batch), False))
         if info.base_offset > 0 or (info.base_offset < -1 and info.status == BatchStatus.OK):
             raise self._invalid(
                 f"The baseOffset of the record batch in the append to {self._topic_partition} should be 0, "
@@ -194,7 +214,7 @@ class _Examination:
         if codec == Codec.NONE:
             return section
         try:
-            return decompress(codec, section, DECOMPRESSED_LIMIT)
+            return decompress_in_scratch(_of_thread.scratch, codec, section, DECOMPRESSED_LIMIT)
         except DecompressedTooLargeError as error:
             # Producers answer this by splitting the batch.
             raise RefusedBatchError(ErrorCode.MESSAGE_TOO_LARGE, str(error), tells_log_start=False) from error

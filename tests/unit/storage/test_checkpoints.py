@@ -13,6 +13,7 @@ from moldau.storage import checkpoints
 from moldau.storage.checkpoints import CorruptFileError, DirectoryInUseError, DirectoryProperties
 from moldau.storage.files import OsFiles
 from moldau.types.ids import TopicPartition
+from moldau.types.uuid_text import decode_uuid, encode_uuid, uuid_of_halves
 
 FILES = OsFiles()
 TOPIC_NAMES = st.text("abcXYZ019._-", min_size=1, max_size=20)
@@ -73,7 +74,7 @@ def test_directory_properties_as_apache_kafka_writes_them() -> None:
     )
     found = checkpoints.parse_directory(data, "meta.properties")
     assert (found.cluster_id, found.node_id) == ("JOhTob0ZQFSbrY2Cb4Eb7w", 1)
-    assert checkpoints.encode_uuid(found.directory_id) == "VDcpY7yVxpdmhIabffcbmg"
+    assert encode_uuid(found.directory_id) == "VDcpY7yVxpdmhIabffcbmg"
     assert checkpoints.parse_directory(checkpoints.format_directory(found), "f") == found
 
 
@@ -103,9 +104,9 @@ def test_directory_properties_on_disk(tmp_path: Path) -> None:
 
 @given(st.uuids())
 def test_uuids_come_back(value: UUID) -> None:
-    text = checkpoints.encode_uuid(value)
+    text = encode_uuid(value)
     assert len(text) == 22
-    assert checkpoints.decode_uuid(text) == value
+    assert decode_uuid(text) == value
 
 
 @pytest.mark.parametrize(
@@ -113,11 +114,11 @@ def test_uuids_come_back(value: UUID) -> None:
 )
 def test_what_is_no_uuid_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
-        checkpoints.decode_uuid(text)
+        decode_uuid(text)
 
 
 def test_partition_metadata(tmp_path: Path) -> None:
-    topic_id = checkpoints.decode_uuid("VDcpY7yVxpdmhIabffcbmg")
+    topic_id = decode_uuid("VDcpY7yVxpdmhIabffcbmg")
     assert checkpoints.read_topic_id(FILES, str(tmp_path)) is None
     checkpoints.write_topic_id(FILES, str(tmp_path), topic_id)
     assert (tmp_path / "partition.metadata").read_bytes() == b"version: 0\ntopic_id: VDcpY7yVxpdmhIabffcbmg"
@@ -152,3 +153,11 @@ def test_a_second_broker_on_the_same_directory_is_refused(tmp_path: Path) -> Non
         checkpoints.lock_directory(FILES, str(tmp_path))
     FILES.close(held)
     FILES.close(checkpoints.lock_directory(FILES, str(tmp_path)))
+
+
+def test_ids_of_two_halves() -> None:
+    """Signed, as clients in Java and C hand them out; the text's alphabet is that of addresses."""
+    found = uuid_of_halves(-1, -3)
+    assert found == UUID("ffffffff-ffff-ffff-ffff-fffffffffffd")
+    assert encode_uuid(found) == f"{'_' * 21}Q"
+    assert decode_uuid(encode_uuid(found)) == found

@@ -35,9 +35,9 @@ def test_what_is_written_after_a_truncation_counts_as_not_flushed(tmp_path: Path
         for _ in range(9):
             append(log, b"old")
         log.flush()
-        await logs.checkpoint_recovery_points()
+        await logs.checkpoints.write_recovery_points()
         assert offsets_in(tmp_path, checkpoints.RECOVERY_POINTS) == {T0: 9}
-        await logs.truncate(log, 4)
+        await logs.cuts.truncate(log, 4)
         assert offsets_in(tmp_path, checkpoints.RECOVERY_POINTS) == {T0: 3}
         for _ in range(3):
             append(log, b"new")
@@ -46,7 +46,7 @@ def test_what_is_written_after_a_truncation_counts_as_not_flushed(tmp_path: Path
 
     async def after(managed: Managed) -> None:
         logs = await managed.start()
-        assert logs.damage_of(T0) is None
+        assert logs.table.damage_of(T0) is None
         assert managed.log("t").log_end_offset == 6
 
     managed = asyncio.run(before())
@@ -65,11 +65,11 @@ def test_a_cut_that_is_not_wanted_any_more_when_its_turn_comes_is_left_out(tmp_p
         for _ in range(9):
             append(log, b"old")
         log.flush()
-        await logs.checkpoint_recovery_points()
-        assert not await logs.truncate(log, 4, lambda: False)
-        assert not await logs.restart_at(log, 20, lambda: False)
+        await logs.checkpoints.write_recovery_points()
+        assert not await logs.cuts.truncate(log, 4, lambda: False)
+        assert not await logs.cuts.restart_at(log, 20, lambda: False)
         assert log.log_end_offset == 9
-        await logs.flush(log)
+        await logs.flushes.flush(log)
         assert log.recovery_point == 9
 
     asyncio.run(main())
@@ -84,9 +84,9 @@ def test_a_log_that_begins_anew_leaves_nothing_of_the_old_one(tmp_path: Path) ->
             append(log, b"old", epoch=3)
         log.advance_log_start(7)
         log.flush()
-        await logs.checkpoint_recovery_points()
-        await logs.checkpoint_start_offsets()
-        assert await logs.restart_at(log, 5)
+        await logs.checkpoints.write_recovery_points()
+        await logs.checkpoints.write_start_offsets()
+        assert await logs.cuts.restart_at(log, 5)
         assert (log.log_start_offset, log.log_end_offset, log.leader_epochs.entries) == (5, 5, [])
         append(log, b"new", epoch=4)
         managed.abandon()
@@ -112,9 +112,9 @@ def test_one_cut_of_a_log_at_a_time(tmp_path: Path) -> None:
         for _ in range(9):
             append(log, b"old")
         log.flush()
-        await logs.checkpoint_recovery_points()
-        assert await asyncio.gather(logs.truncate(log, 6), logs.truncate(log, 3)) == [True, False]
+        await logs.checkpoints.write_recovery_points()
+        assert await asyncio.gather(logs.cuts.truncate(log, 6), logs.cuts.truncate(log, 3)) == [True, False]
         assert log.log_end_offset == 6
-        assert await logs.truncate(log, 3)
+        assert await logs.cuts.truncate(log, 3)
 
     asyncio.run(main())

@@ -24,7 +24,7 @@ def test_a_late_flush_does_not_bring_back_old_epochs(new_log: Callable[..., Part
     second = log.flush_work()
     second()
     first()
-    assert Path(log.directory, EPOCHS).read_text() == "0\n2\n1 0\n2 1\n"
+    assert Path(log.folder, EPOCHS).read_text() == "0\n2\n1 0\n2 1\n"
     log.flushed(second.up_to)
     assert log.recovery_point == 2
 
@@ -83,7 +83,7 @@ def test_a_flush_of_a_deleted_log_takes_nothing_offline(tmp_path: Path) -> None:
         except Exception as error:
             logs.io_failed(log, error)
         assert managed.failed == []
-        await logs.delete_due(NOW + 10**9)
+        await logs.removal.run_due(NOW + 10**9)
         assert managed.failed == []
 
     asyncio.run(main())

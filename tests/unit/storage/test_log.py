@@ -370,7 +370,7 @@ def test_the_owner_may_rename_the_folder(new_log, tmp_path):
     log = new_log(config=settings(segment_bytes=300))
     for _ in range(5):
         append(log)
-    os.rename(log.directory, tmp_path / "moved")
+    os.rename(log.folder, tmp_path / "moved")
     log.moved_to(str(tmp_path / "moved"))
     for _ in range(5):
         append(log)

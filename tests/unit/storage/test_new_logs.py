@@ -42,7 +42,7 @@ def test_many_new_logs_cost_one_sync(tmp_path: Path) -> None:
         managed = Managed([tmp_path], files=files)
         logs = await managed.start()
         files.file_syncs, files.folder_syncs = 0, []
-        await logs.prepare(new_logs(200))
+        await logs.maker.prepare(new_logs(200))
         assert (files.file_syncs, files.folder_syncs) == (0, [str(tmp_path)])
 
     asyncio.run(main())
@@ -64,7 +64,7 @@ def test_a_power_cut_takes_no_new_log_out_of_service(seed: int) -> None:
     async def before() -> Managed:
         managed = Managed(["/data"], files=files, topics={"t": TOPIC_ID})
         logs = await managed.start()
-        await logs.prepare(new_logs(6))
+        await logs.maker.prepare(new_logs(6))
         for index in range(2, 6):
             append(managed.log("t", index), b"a", b"b")
         for index in (4, 5):
@@ -73,14 +73,16 @@ def test_a_power_cut_takes_no_new_log_out_of_service(seed: int) -> None:
 
     async def after(managed: Managed) -> None:
         logs = await managed.start()
-        assert {index: logs.damage_of(TopicPartition("t", index)) for index in range(6)} == dict.fromkeys(range(6))
+        assert {index: logs.table.damage_of(TopicPartition("t", index)) for index in range(6)} == dict.fromkeys(
+            range(6)
+        )
         opened = [managed.log("t", index) for index in range(6)]
         assert [values_from(each) for each in opened[:2]] == [[], []]
         assert [values_from(each) for each in opened[4:]] == [[(0, b"a"), (1, b"b")]] * 2
         for each in opened:
             append(each, b"c")
             each.flush()
-            assert read_topic_id(files, each.directory) == TOPIC_ID
+            assert read_topic_id(files, each.folder) == TOPIC_ID
 
     managed = asyncio.run(before())
     files.crash(random)
@@ -95,13 +97,13 @@ def test_the_id_of_a_flushed_log_is_not_guessed(tmp_path: Path) -> None:
         logs = await managed.start()
         append(managed.log("t"), b"a")
         managed.log("t").flush()
-        await logs.checkpoint_recovery_points()
+        await logs.checkpoints.write_recovery_points()
         managed.abandon()
         return managed
 
     async def after(managed: Managed) -> None:
         logs = await managed.start()
-        assert PARTITION_METADATA in (logs.damage_of(TopicPartition("t", 0)) or "")
+        assert PARTITION_METADATA in (logs.table.damage_of(TopicPartition("t", 0)) or "")
 
     managed = asyncio.run(before())
     (tmp_path / "t-0" / PARTITION_METADATA).write_bytes(b"")
@@ -114,11 +116,11 @@ def test_an_attempt_that_failed_is_no_hindrance(tmp_path: Path) -> None:
         logs = await managed.start()
         (tmp_path / "t-0").mkdir()
         (tmp_path / "t-0" / PARTITION_METADATA).write_bytes(b"vers")
-        await logs.prepare(new_logs(1))
-        made = logs.get(TopicPartition("t", 0))
+        await logs.maker.prepare(new_logs(1))
+        made = logs.table.get(TopicPartition("t", 0))
         assert made is not None
         append(made, b"a")
-        assert read_topic_id(OsFiles(), made.directory) == TOPIC_ID
+        assert read_topic_id(OsFiles(), made.folder) == TOPIC_ID
 
     asyncio.run(main())
 
@@ -128,7 +130,7 @@ def test_a_stop_syncs_only_what_was_touched(tmp_path: Path) -> None:
         files = CountingFiles()
         managed = Managed([tmp_path], files=files, topics={"t": TOPIC_ID})
         logs = await managed.start()
-        await logs.prepare(new_logs(50))
+        await logs.maker.prepare(new_logs(50))
         for index in range(50):
             managed.log("t", index).begin_epoch(1)
         append(managed.log("t", 7), b"a")

@@ -291,6 +291,25 @@ def test_a_marker_of_the_second_kind_needs_a_later_epoch(new_log):
     log.producers.check_marker_epoch(8, 0)
 
 
+@pytest.mark.parametrize("ends_raise_epoch", [True, False])
+def test_a_late_marker_of_the_transaction_before_ends_none_where_each_has_an_epoch(new_log, ends_raise_epoch):
+    log = new_log()
+    produce(log, 0, transactional=True)
+    remembered = log.producers.latest(7)
+
+    def ended(epoch: int) -> bool:
+        return log.producers.may_have_ended_since(remembered, 7, epoch, ends_raise_epoch=ends_raise_epoch)
+
+    assert not ended(1), "nothing has come"
+    end_txn(log, commit=True, epoch=1 if ends_raise_epoch else 0)
+    assert ended(1) is not ends_raise_epoch
+    assert ended(0), "its own marker"
+    assert produce(log, 0, epoch=1, transactional=True) == 2
+    assert not ended(1), "another batch has begun it"
+    end_txn(log, commit=True, epoch=2 if ends_raise_epoch else 1)
+    assert ended(1)
+
+
 def test_an_ongoing_transaction_is_that_of_its_epoch(new_log):
     log = new_log()
     produce(log, 0, transactional=True)

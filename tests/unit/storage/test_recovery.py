@@ -13,7 +13,7 @@ from moldau.storage.files import OsFiles
 from moldau.storage.log import PartitionLog
 from moldau.storage.segment import Segment
 from tests.fakes.lossy_files import LossyFiles, PowerCutError
-from tests.support.logs import NOW, append, batch, open_log, settings, values_from
+from tests.support.logs import NOW, append, batch, open_log, replace_segments, settings, values_from
 
 NewLog = Callable[..., PartitionLog]
 SMALL = {"segment_bytes": 400, "index_interval_bytes": 100}
@@ -27,7 +27,7 @@ def filled(new_log: NewLog, count: int = 20, **options: object) -> PartitionLog:
 
 
 def log_files(log: PartitionLog) -> list[Path]:
-    return sorted(Path(log.directory).glob("*.log"))
+    return sorted(Path(log.folder).glob("*.log"))
 
 
 def expected_values(count: int) -> list[tuple[int, bytes]]:
@@ -36,10 +36,10 @@ def expected_values(count: int) -> list[tuple[int, bytes]]:
 
 def test_everything_derived_is_made_anew(new_log):
     log = filled(new_log)
-    before = {path.name: path.read_bytes() for path in Path(log.directory).iterdir()}
+    before = {path.name: path.read_bytes() for path in Path(log.folder).iterdir()}
     log.close(clean=True)
-    done = {path.name: path.read_bytes() for path in Path(log.directory).iterdir()}
-    for path in Path(log.directory).iterdir():
+    done = {path.name: path.read_bytes() for path in Path(log.folder).iterdir()}
+    for path in Path(log.folder).iterdir():
         if path.suffix != ".log":
             path.unlink()
     again = new_log(config=settings(**SMALL))
@@ -47,7 +47,7 @@ def test_everything_derived_is_made_anew(new_log):
     assert again.leader_epochs.entries == [(0, 0), (1, 5), (2, 10), (3, 15)]
     assert again.recovery.segments_checked == len(again.segments) and again.recovery.cut is None
     again.close(clean=True)
-    assert {path.name: path.read_bytes() for path in Path(log.directory).iterdir()} == done
+    assert {path.name: path.read_bytes() for path in Path(log.folder).iterdir()} == done
     assert before.keys() <= done.keys()
 
 
@@ -174,23 +174,23 @@ def test_gaps_that_a_leader_had_are_kept_by_its_followers(new_log):
 def test_missing_or_odd_indexes_of_sealed_segments_are_rebuilt(new_log, clean):
     log = filled(new_log, 40)
     log.close(clean=True)
-    whole = {path.name: path.read_bytes() for path in Path(log.directory).glob("*index")}
+    whole = {path.name: path.read_bytes() for path in Path(log.folder).glob("*index")}
     names = sorted(whole)
-    os.unlink(f"{log.directory}/{names[0]}")
-    os.truncate(f"{log.directory}/{names[3]}", 7)
-    Path(log.directory, "00000000000000000099.index").write_bytes(b"orphan")
+    os.unlink(f"{log.folder}/{names[0]}")
+    os.truncate(f"{log.folder}/{names[3]}", 7)
+    Path(log.folder, "00000000000000000099.index").write_bytes(b"orphan")
     again = new_log(config=settings(**SMALL), clean_shutdown=clean, recovery_point=40)
     assert len(again.recovery.indexes_rebuilt) == 2
     assert values_from(again) == expected_values(40)
     again.close(clean=True)
-    assert {path.name: path.read_bytes() for path in Path(log.directory).glob("*index")} == whole
+    assert {path.name: path.read_bytes() for path in Path(log.folder).glob("*index")} == whole
 
 
 def test_a_senseless_index_of_the_active_segment_is_rebuilt(new_log):
     log = filled(new_log, 3)
     log.close(clean=True)
     for suffix, entry in ((".index", bytes(16)), (".timeindex", bytes(24)), (".index", b"\0\0\0\1\7\0\0\0")):
-        path = Path(log.directory, "0" * 20 + suffix)
+        path = Path(log.folder, "0" * 20 + suffix)
         path.write_bytes(entry)
         again = new_log(config=settings(**SMALL), clean_shutdown=True)
         assert again.recovery.indexes_rebuilt
@@ -241,7 +241,7 @@ def rename(directory: str, base: int, old: str, new: str) -> None:
 
 def cleaned_copy(log: PartitionLog, base: int, keep: int) -> None:
     """A cleaner's new segment that holds one record of an old one."""
-    segment = Segment.create(OsFiles(), log.directory, base, created_ms=NOW, suffix=".cleaned")
+    segment = Segment.create(OsFiles(), log.folder, base, created_ms=NOW, suffix=".cleaned")
     data = batch(b"kept", base_offset=keep, leader_epoch=0)
     segment.write([data], len(data))
     segment.account(keep, len(data), NOW, 0)
@@ -254,10 +254,10 @@ def test_files_marked_for_deletion_and_unfinished_cleaning_go(new_log, clean):
     log = filled(new_log)
     cleaned_copy(log, 0, 2)
     log.close(clean=True)
-    Path(log.directory, "00000000000000000077.log.deleted").write_bytes(b"x")
+    Path(log.folder, "00000000000000000077.log.deleted").write_bytes(b"x")
     again = new_log(config=settings(**SMALL), clean_shutdown=clean)
     assert values_from(again) == expected_values(20)
-    assert not [name for name in os.listdir(log.directory) if name.endswith((".cleaned", ".deleted"))]
+    assert not [name for name in os.listdir(log.folder) if name.endswith((".cleaned", ".deleted"))]
 
 
 def test_a_swap_that_was_begun_is_finished(new_log):
@@ -265,7 +265,7 @@ def test_a_swap_that_was_begun_is_finished(new_log):
     log = filled(new_log)
     bases = log.segments.bases
     cleaned_copy(log, 0, bases[2] - 1)
-    rename(log.directory, 0, ".cleaned", ".swap")
+    rename(log.folder, 0, ".cleaned", ".swap")
     log.close(clean=True)
     again = new_log(config=config, clean_shutdown=True)
     assert again.segments.bases == [0, *bases[2:]]
@@ -277,7 +277,7 @@ def test_a_swap_beside_unfinished_cleaning_is_rolled_back(new_log):
     bases = log.segments.bases
     cleaned_copy(log, 0, 0)
     cleaned_copy(log, bases[1], bases[1])
-    rename(log.directory, bases[1], ".cleaned", ".swap")
+    rename(log.folder, bases[1], ".cleaned", ".swap")
     log.close(clean=True)
     again = new_log(config=settings(**SMALL), clean_shutdown=True)
     assert values_from(again) == expected_values(20)
@@ -307,7 +307,7 @@ def test_replacing_segments_survives_a_stop_at_every_step():
         files.stop_after(stop)
         finished = False
         with contextlib.suppress(PowerCutError):
-            log.replace_segments([segment], [log.segments[0], log.segments[1]])
+            replace_segments(log, files, [segment], [log.segments[0], log.segments[1]])
             finished = True
         files.crash(random.Random(stop))
         again = open_log("/d", files=files, config=config, recovery_point=20)

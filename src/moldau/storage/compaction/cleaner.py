@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
 
 from moldau.config.broker import BrokerConfig
 from moldau.storage.compaction.job import CleanedGroup, CleaningJob, CleaningResult
@@ -25,36 +24,16 @@ from moldau.storage.compaction.runner import (
 )
 from moldau.storage.compaction.swap import announce, remove_cleaned_files, retreat
 from moldau.storage.errors import LogIOError
-from moldau.storage.files import FileSystem
 from moldau.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from moldau.storage.layout import CLEANED_SUFFIX
 from moldau.storage.log import PartitionLog
-from moldau.storage.log_directory import LogDirectory
+from moldau.storage.log_table import LogTable
+from moldau.storage.means import Means
+from moldau.storage.removal import Removal
 from moldau.storage.segment import Segment
 from moldau.types.ids import NO_OFFSET, NO_TIMESTAMP, TopicPartition
 
 log = logging.getLogger("moldau.storage.cleaner")
-
-T = TypeVar("T")
-RunBlocking = Callable[[Callable[[], T]], Awaitable[T]]
-
-
-class CleanerHost(Protocol):
-    """What the cleaner asks of the owner of the logs."""
-
-    config: BrokerConfig
-
-    def logs(self) -> Iterable[PartitionLog]: ...
-
-    def directory_of(self, partition_log: PartitionLog) -> LogDirectory: ...
-
-    def committed_offset(self, partition: TopicPartition) -> int | None:
-        """The high watermark; None while it is unknown."""
-
-    def schedule_deletions(self, partition_log: PartitionLog) -> None:
-        """Files were renamed to .deleted."""
-
-    def io_failed(self, partition_log: PartitionLog, error: Exception) -> None: ...
 
 
 @dataclass(slots=True)
@@ -74,14 +53,18 @@ class _Cleaning:
 class LogCleaner:
     def __init__(
         self,
-        host: CleanerHost,
-        files: FileSystem,
-        run_blocking: RunBlocking[object],
+        table: LogTable,
+        means: Means,
+        removal: Removal,
+        config: Callable[[], BrokerConfig],
         new_runner: Callable[[], JobRunner] = ProcessRunner,
     ) -> None:
-        self._host = host
-        self._files = files
-        self._run_blocking = run_blocking
+        self._table = table
+        self._means = means
+        self._files = means.files
+        self._run_blocking = means.run_blocking
+        self._removal = removal
+        self._config = config
         self._new_runner = new_runner
         self._idle: list[JobRunner] = []
         self._cleanings: dict[TopicPartition, _Cleaning] = {}
@@ -101,12 +84,12 @@ class LogCleaner:
 
     async def clean_due(self, now_ms: int) -> int:
         """Cleans what is due, the dirtiest first, up to `log.cleaner.threads` at a time. Returns how many logs."""
-        if self._running or self._closed or not self._host.config.log_cleaner_enable:
+        if self._running or self._closed or not self._config().log_cleaner_enable:
             return 0
         self._running = True
         try:
             cleaned: set[TopicPartition] = set()
-            lanes = range(self._host.config.log_cleaner_threads)
+            lanes = range(self._config().log_cleaner_threads)
             await asyncio.gather(*(self._clean_until_none_is_due(now_ms, cleaned) for _ in lanes))
             return len(cleaned)
         finally:
@@ -129,7 +112,7 @@ class LogCleaner:
     async def _choose(self, now_ms: int, done: set[TopicPartition]) -> tuple[PartitionLog, Candidate] | None:
         """Each log is cleaned once per round: one that stays due, a full map or a busy writer, lets others go first."""
         candidates: dict[TopicPartition, tuple[PartitionLog, Candidate]] = {}
-        for count, partition_log in enumerate(list(self._host.logs())):
+        for count, partition_log in enumerate(list(self._table.in_service())):
             if count % 64 == 63:
                 await asyncio.sleep(0)
             partition = partition_log.topic_partition
@@ -149,7 +132,7 @@ class LogCleaner:
 
     def _assess(self, partition_log: PartitionLog, now_ms: int) -> Candidate | None:
         partition = partition_log.topic_partition
-        committed = self._host.committed_offset(partition)
+        committed = self._table.high_watermark(partition)
         if committed is None or len(partition_log.segments) < 2:
             return None
         config = partition_log.config
@@ -160,7 +143,7 @@ class LogCleaner:
             log_start_offset=partition_log.log_start_offset,
             log_end_offset=partition_log.log_end_offset,
             last_stable_offset=partition_log.last_stable_offset(committed),
-            cleaned_offset=self._host.directory_of(partition_log).cleaned_offsets.on_disk.get(partition),
+            cleaned_offset=self._table.directory_of(partition_log).cleaned_offsets.on_disk.get(partition),
             policy=CompactionPolicy(
                 config.min_cleanable_dirty_ratio, config.min_compaction_lag_ms, config.max_compaction_lag_ms
             ),
@@ -171,11 +154,11 @@ class LogCleaner:
     async def _clean(self, partition_log: PartitionLog, candidate: Candidate, runner: JobRunner, now_ms: int) -> None:
         partition = candidate.partition
         cleaning = self._cleanings[partition] = _Cleaning(runner)
-        directory = self._host.directory_of(partition_log)
-        settings = self._host.config
+        directory = self._table.directory_of(partition_log)
+        settings = self._config()
         try:
             job = self._job(partition_log, candidate, now_ms)
-            await self._run_blocking(lambda: remove_cleaned_files(self._files, partition_log.directory))
+            await self._run_blocking(lambda: remove_cleaned_files(self._files, partition_log.folder))
             rate = settings.log_cleaner_io_max_bytes_per_second / settings.log_cleaner_threads
             result = await runner.run(job, rate, lambda group: self._begin_swap(partition_log, group, cleaning, now_ms))
             await self._run_blocking(directory.cleaned_offsets.setter(partition, result.end_offset))
@@ -185,7 +168,7 @@ class LogCleaner:
             await self._tidy(partition_log)
         except (CleaningDiskError, LogIOError, OSError) as error:
             if not cleaning.is_cancelled():
-                self._host.io_failed(partition_log, error)
+                self._means.log_failed(partition_log, error)
         except CleaningError as error:
             log.error("%s cannot be cleaned and is left alone from now on: %s", partition, error)
             self.uncleanable[partition] = str(error)
@@ -197,11 +180,11 @@ class LogCleaner:
             cleaning.ended.set()
 
     def _job(self, partition_log: PartitionLog, candidate: Candidate, now_ms: int) -> CleaningJob:
-        config, settings = partition_log.config, self._host.config
+        config, settings = partition_log.config, self._config()
         end = candidate.first_uncleanable_offset
         map_bytes = settings.log_cleaner_dedupe_buffer_size // settings.log_cleaner_threads
         return CleaningJob(
-            directory=partition_log.directory,
+            folder=partition_log.folder,
             segments=tuple(
                 _shape(segment, with_indexes=True) for segment in partition_log.segments if segment.base_offset < end
             ),
@@ -235,37 +218,37 @@ class LogCleaner:
         old = [by_base[base] for base in group.sources]
         segment = Segment(
             self._files,
-            partition_log.directory,
+            partition_log.folder,
             group.base_offset,
             size=group.size,
             created_ms=now_ms,
             suffix=CLEANED_SUFFIX,
         )
         try:
-            await self._run_blocking(lambda: announce(self._files, partition_log.directory, segment))
+            await self._run_blocking(lambda: announce(self._files, partition_log.folder, segment))
         except FileNotFoundError:
             raise CleaningStoppedError(f"{partition_log.topic_partition} was deleted") from None
         if cleaning.is_cancelled():
             with contextlib.suppress(FileNotFoundError):
-                await self._run_blocking(lambda: retreat(self._files, partition_log.directory, segment))
+                await self._run_blocking(lambda: retreat(self._files, partition_log.folder, segment))
             raise CleaningStoppedError(f"{partition_log.topic_partition} has changed")
         partition_log.swap_in_segments([segment], old)
         await self._sync(partition_log, cleaning)
         partition_log.finish_swap([segment])
         await self._sync(partition_log, cleaning)
-        self._host.schedule_deletions(partition_log)
+        self._removal.schedule_files(partition_log)
 
     async def _sync(self, partition_log: PartitionLog, cleaning: _Cleaning) -> None:
-        directory = partition_log.directory
+        folder = partition_log.folder
         try:
-            await self._run_blocking(lambda: self._files.sync_directory(directory))
+            await self._run_blocking(lambda: self._files.sync_directory(folder))
         except FileNotFoundError:
             if not cleaning.is_cancelled():
                 raise
 
     async def _tidy(self, partition_log: PartitionLog) -> None:
         with contextlib.suppress(FileNotFoundError):
-            await self._run_blocking(lambda: remove_cleaned_files(self._files, partition_log.directory))
+            await self._run_blocking(lambda: remove_cleaned_files(self._files, partition_log.folder))
 
     async def _dismiss_runners(self) -> None:
         """A process that waits for the next round would only cost memory."""

@@ -31,7 +31,7 @@ Pace = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class CleaningJob:
-    directory: str
+    folder: str
     segments: tuple[SegmentShape, ...]
     """All below the first uncleanable offset, in order."""
     first_dirty_offset: int
@@ -77,7 +77,6 @@ class CleaningResult:
     bytes_written: int
     records_read: int
     records_kept: int
-    map_utilization: float
 
 
 def run_job(files: FileSystem, job: CleaningJob, pace: Pace) -> Iterator[CleanedGroup | CleaningResult]:
@@ -112,7 +111,6 @@ def run_job(files: FileSystem, job: CleaningJob, pace: Pace) -> Iterator[Cleaned
         bytes_written,
         batch_filter.records_read,
         batch_filter.records_kept,
-        offsets.utilization,
     )
 
 
@@ -142,7 +140,7 @@ def _clean_group(
     pace: Pace,
 ) -> int:
     base_offset = group[0].base_offset
-    target = Segment.create(files, job.directory, base_offset, created_ms=job.now_ms, suffix=CLEANED_SUFFIX)
+    target = Segment.create(files, job.folder, base_offset, created_ms=job.now_ms, suffix=CLEANED_SUFFIX)
     try:
         output = _Output(target, job.index_interval_bytes, pace)
         for segment in group:
@@ -190,7 +188,7 @@ class _Output:
 
 
 def _batches(files: FileSystem, job: CleaningJob, segment: SegmentShape, pace: Pace) -> Iterator[Batch]:
-    path = f"{job.directory}/{offset_name(segment.base_offset, LOG_SUFFIX)}"
+    path = f"{job.folder}/{offset_name(segment.base_offset, LOG_SUFFIX)}"
     fd = files.open(path)
     try:
         position, wanted = 0, CHUNK_BYTES

@@ -29,10 +29,6 @@ class OffsetMap:
     def full(self) -> bool:
         return len(self._offsets) >= self._max_entries
 
-    @property
-    def utilization(self) -> float:
-        return len(self._offsets) / self._max_entries
-
     def put(self, key: bytes, offset: int) -> None:
         self._offsets[digest(key)] = offset
 

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from moldau.storage.compaction.job import CleanedGroup, CleaningJob, CleaningResult
 from moldau.storage.compaction.worker import CORRUPT, IO_ERROR
 
-UNLIMITED_BYTES_PER_SECOND = sys.float_info.max
 # -P: a module that happens to lie in the broker's working directory must not be taken for one of ours.
 COMMAND = (sys.executable, "-P", "-m", "moldau.storage.compaction.worker")
 

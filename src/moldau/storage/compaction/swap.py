@@ -11,28 +11,28 @@ What a start does with what a crash has left is in `moldau.storage.interrupted`.
 from __future__ import annotations
 
 from moldau.storage.files import FileSystem, remove_if_exists
-from moldau.storage.layout import CLEANED_SUFFIX
-from moldau.storage.log_upkeep import announce_segments
+from moldau.storage.layout import CLEANED_SUFFIX, SWAP_SUFFIX
 from moldau.storage.segment import Segment
 
 
-def announce(files: FileSystem, directory: str, segment: Segment) -> None:
-    announce_segments([segment])
-    files.sync_directory(directory)
+def announce(files: FileSystem, folder: str, segment: Segment) -> None:
+    """First step of a replacement: the name .swap says that the new segment is complete."""
+    segment.change_suffix(SWAP_SUFFIX)
+    files.sync_directory(folder)
 
 
-def retreat(files: FileSystem, directory: str, segment: Segment) -> None:
+def retreat(files: FileSystem, folder: str, segment: Segment) -> None:
     """Takes an announced segment back: first under the name that says it does not count, then away."""
     segment.change_suffix(CLEANED_SUFFIX)
-    files.sync_directory(directory)
+    files.sync_directory(folder)
     segment.close()
     segment.unlink()
 
 
-def remove_cleaned_files(files: FileSystem, directory: str) -> None:
+def remove_cleaned_files(files: FileSystem, folder: str) -> None:
     """What a job left that was stopped. A leftover would make a start after a later crash take back a good swap."""
-    names = [name for name in files.list(directory) if name.endswith(CLEANED_SUFFIX)]
+    names = [name for name in files.list(folder) if name.endswith(CLEANED_SUFFIX)]
     for name in names:
-        remove_if_exists(files, f"{directory}/{name}")
+        remove_if_exists(files, f"{folder}/{name}")
     if names:
-        files.sync_directory(directory)
+        files.sync_directory(folder)

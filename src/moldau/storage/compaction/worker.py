@@ -86,7 +86,7 @@ class Worker:
         except CorruptLogError as error:
             self._send_error(CORRUPT, error)
         except Exception as error:
-            log.exception("cleaning %s failed", job.directory)
+            log.exception("cleaning %s failed", job.folder)
             self._send_error(OTHER_ERROR, error)
 
     def _receive(self) -> dict[str, Any]:

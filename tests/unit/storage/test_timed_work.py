@@ -59,13 +59,13 @@ def test_old_segments_go_and_their_files_after_the_delay(tmp_path: Path) -> None
         for age in (3000, 2000, 500):
             append(log, b"x", timestamp=NOW - age)
             log.roll()
-        assert await logs.run_retention(NOW) == 2
+        assert await logs.retaining.run(NOW) == 2
         assert (log.log_start_offset, values_from(log, 2)) == (2, [(2, b"x")])
         assert len(files_in(tmp_path, "t-0/*.deleted")) == 4 + 2
-        assert await logs.delete_due(NOW + 499) == 0
-        assert await logs.delete_due(NOW + 500) == 1
+        assert await logs.removal.run_due(NOW + 499) == 0
+        assert await logs.removal.run_due(NOW + 500) == 1
         assert files_in(tmp_path, "t-0/*.deleted") == []
-        assert await logs.run_retention(NOW + 501) == 1
+        assert await logs.retaining.run(NOW + 501) == 1
         assert (log.log_start_offset, log.log_end_offset) == (3, 3)
 
     asyncio.run(main())
@@ -80,8 +80,8 @@ def test_nothing_goes_that_is_not_known_to_be_committed(tmp_path: Path) -> None:
             append(log, b"x")
             log.roll()
         for committed, deleted in ((None, 0), (1, 1)):
-            logs.high_watermark = lambda _, mark=committed: mark  # type: ignore[misc]
-            assert await logs.run_retention(NOW) == deleted
+            logs.table.high_watermark = lambda _, mark=committed: mark  # type: ignore[misc]
+            assert await logs.retaining.run(NOW) == deleted
         assert log.log_start_offset == 1
 
     asyncio.run(main())
@@ -96,8 +96,8 @@ def test_deleted_records_leave_the_disk(tmp_path: Path) -> None:
             append(log, b"x")
             log.roll()
         log.advance_log_start(2)
-        await logs.run_retention(NOW)
-        await logs.delete_due(NOW)
+        await logs.retaining.run(NOW)
+        await logs.removal.run_due(NOW)
         assert sorted(path.name[:20].lstrip("0") for path in files_in(tmp_path, "t-0/*.log*")) == ["2", "3"]
 
     asyncio.run(main())
@@ -112,11 +112,11 @@ def test_logs_are_flushed_when_their_time_is_over(tmp_path: Path) -> None:
         logs = await managed.start()
         log = managed.log("t")
         append(log, b"x")
-        assert await logs.flush_due(NOW + 999) == 0
+        assert await logs.flushes.flush_due(NOW + 999) == 0
         managed.now_ms = NOW + 1000
-        assert await logs.flush_due(NOW + 1000) == 1
+        assert await logs.flushes.flush_due(NOW + 1000) == 1
         assert log.recovery_point == 1
-        assert await logs.flush_due(NOW + 5000) == 0, "nothing new was written"
+        assert await logs.flushes.flush_due(NOW + 5000) == 0, "nothing new was written"
 
     asyncio.run(main())
 
@@ -129,8 +129,8 @@ def test_completed_segments_are_flushed(tmp_path: Path) -> None:
         append(log, b"x")
         log.roll()
         append(log, b"y")
-        logs.note_rolled(log)
-        await logs.flush_rolled()
+        logs.flushes.note_rolled(log)
+        await logs.flushes.flush_rolled()
         assert log.recovery_point == 1
 
     asyncio.run(main())
@@ -143,11 +143,11 @@ def test_checkpoints_say_what_a_start_needs(tmp_path: Path) -> None:
         for _ in range(5):
             append(managed.log("t"), b"x")
         append(managed.log("u"), b"x")
-        await logs.flush(managed.log("t"), 5)
+        await logs.flushes.flush(managed.log("t"), 5)
         managed.log("t").advance_log_start(2)
-        await logs.checkpoint_recovery_points()
-        await logs.checkpoint_start_offsets()
-        await logs.checkpoint_high_watermarks()
+        await logs.checkpoints.write_recovery_points()
+        await logs.checkpoints.write_start_offsets()
+        await logs.checkpoints.write_high_watermarks()
         u0 = TopicPartition("u", 0)
         assert offsets_in(tmp_path, checkpoints.RECOVERY_POINTS) == {T0: 5, u0: 0}
         assert offsets_in(tmp_path, checkpoints.LOG_START_OFFSETS) == {T0: 2}
@@ -156,7 +156,7 @@ def test_checkpoints_say_what_a_start_needs(tmp_path: Path) -> None:
         again = managed.restarted()
         await again.start()
         assert (again.log("t").log_start_offset, again.log("t").recovery_point) == (2, 5)
-        assert again.logs.checkpointed_high_watermark(T0) == 5
+        assert again.logs.table.checkpointed_high_watermark(T0) == 5
 
     asyncio.run(main())
 
@@ -219,14 +219,14 @@ def test_a_due_log_is_compacted_in_place(tmp_path: Path) -> None:
         reader = log.read(0, 1000, 8)
         reader.file.acquire()
         assert contents(log) == FILLED + ACTIVE
-        assert await logs.clean_due(NOW) == 1
+        assert await logs.cleaner.clean_due(NOW) == 1
         assert contents(log) == CLEANED + ACTIVE
         assert log.segments.bases == [0, 7]
         assert offsets_in(tmp_path, checkpoints.CLEANED_OFFSETS) == {T0: 7}
         assert len(managed.files.pread(reader.file.fileno, reader.length, reader.position)) == reader.length
         reader.file.release()
-        assert await logs.clean_due(NOW) == 0, "it is clean now"
-        await logs.delete_due(NOW)
+        assert await logs.cleaner.clean_due(NOW) == 0, "it is clean now"
+        await logs.removal.run_due(NOW)
         marked = (".deleted", ".swap", ".cleaned")
         assert not [path for path in (tmp_path / "t-0").iterdir() if path.name.endswith(marked)]
         for offset in range(8):  # positions of removed records are still positions
@@ -247,11 +247,11 @@ def test_tombstones_go_when_their_time_is_over(tmp_path: Path) -> None:
         logs = await managed.start()
         log = managed.log("t")
         fill(log)
-        await logs.clean_due(NOW)
+        await logs.cleaner.clean_due(NOW)
         for now_ms, with_tombstone in ((NOW + 999, True), (NOW + 1000, False)):
             log.roll()
             put(log, x=str(now_ms))
-            assert await logs.clean_due(now_ms) == 1
+            assert await logs.cleaner.clean_due(now_ms) == 1
             assert ((5, "b", None) in contents(log)) is with_tombstone
 
     asyncio.run(main())
@@ -263,7 +263,7 @@ def test_the_recovered_log_after_a_compaction_and_a_crash_is_the_same(tmp_path: 
         logs = await managed.start()
         log = managed.log("t")
         fill(log)
-        await logs.clean_due(NOW)
+        await logs.cleaner.clean_due(NOW)
         managed.abandon()
         again = managed.restarted()
         await again.start()
@@ -283,7 +283,7 @@ def test_an_idempotent_producer_survives_the_compaction_of_all_its_records(tmp_p
         append(log, b"3")
         log.roll()
         put(log, other="x")
-        await logs.clean_due(NOW)
+        await logs.cleaner.clean_due(NOW)
         assert contents(log) == [(2, "key", "3"), (3, "other", "x")]
         managed.abandon()
         for path in files_in(tmp_path, "t-0/*.snapshot"):
@@ -305,14 +305,14 @@ def test_the_worker_process_compacts_as_well(tmp_path: Path) -> None:
         process = await runner._running()
         for topic in ("t", "u"):
             fill(managed.log(topic))
-        assert await logs.clean_due(NOW) == 2
+        assert await logs.cleaner.clean_due(NOW) == 2
         for topic in ("t", "u"):
             assert contents(managed.log(topic)) == CLEANED + ACTIVE
         assert process.returncode is not None, "one process has done all, and does not stay"
         assert runner._process is None
         managed.log("t").roll()
         put(managed.log("t"), d="3")
-        assert await logs.clean_due(NOW) == 1
+        assert await logs.cleaner.clean_due(NOW) == 1
         await logs.close()
 
     asyncio.run(main())
@@ -325,11 +325,11 @@ def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
         logs = await managed.start()
         log = managed.log("t")
         fill(log)
-        assert await logs.clean_due(NOW) == 1
+        assert await logs.cleaner.clean_due(NOW) == 1
         assert contents(log) == FILLED + ACTIVE
         assert logs.cleaner.uncleanable == {}
         runner._command = ProcessRunner()._command
-        await logs.clean_due(NOW)
+        await logs.cleaner.clean_due(NOW)
         assert contents(log) == CLEANED + ACTIVE
         await logs.close()
 
@@ -348,10 +348,10 @@ def test_a_damaged_log_is_reported_and_left_alone(tmp_path: Path, in_process: bo
         data = bytearray(path.read_bytes())
         data[-1] ^= 1
         path.write_bytes(data)
-        await logs.clean_due(NOW)
+        await logs.cleaner.clean_due(NOW)
         assert "the checksum does not fit" in logs.cleaner.uncleanable[T0]
         assert managed.failed == []
-        assert await logs.clean_due(NOW) == 0
+        assert await logs.cleaner.clean_due(NOW) == 0
         assert files_in(tmp_path, "t-0/*.cleaned") == []
         await logs.close()
 
@@ -364,7 +364,7 @@ def test_a_missing_segment_takes_the_directory_offline(tmp_path: Path) -> None:
         logs = await managed.start()
         fill(managed.log("t"))
         (tmp_path / "t-0" / "00000000000000000000.log").unlink()
-        await logs.clean_due(NOW)
+        await logs.cleaner.clean_due(NOW)
         assert managed.failed == [(str(tmp_path), [T0])]
         await logs.close()
 
@@ -383,15 +383,15 @@ def test_retention_leaves_a_log_alone_while_it_is_cleaned(tmp_path: Path) -> Non
 
         async def run(job, rate, on_group):  # type: ignore[no-untyped-def]
             async def watched(group):  # type: ignore[no-untyped-def]
-                seen.append(await logs.run_retention(NOW + DAY_MS))
+                seen.append(await logs.retaining.run(NOW + DAY_MS))
                 await on_group(group)
 
             return await original(job, rate, watched)
 
         managed.runner.run = run  # type: ignore[method-assign]
-        await logs.clean_due(NOW)
+        await logs.cleaner.clean_due(NOW)
         assert seen == [0]
-        assert await logs.run_retention(NOW + DAY_MS) == 2
+        assert await logs.retaining.run(NOW + DAY_MS) == 2
 
     asyncio.run(main())
 
@@ -418,16 +418,16 @@ def test_a_cleaning_that_is_not_wanted_any_more_leaves_nothing(tmp_path: Path, w
             return await original(job, rate, interrupted)
 
         managed.runner.run = run  # type: ignore[method-assign]
-        await logs.clean_due(NOW)
+        await logs.cleaner.clean_due(NOW)
         assert not files_in(tmp_path, "*/*.cleaned") + files_in(tmp_path, "*/*.swap")
         assert offsets_in(tmp_path, checkpoints.CLEANED_OFFSETS) == {}
         if what == "pause":
             await pausing[0]
             assert contents(log) == FILLED + ACTIVE
-            assert await logs.clean_due(NOW) == 0
+            assert await logs.cleaner.clean_due(NOW) == 0
             managed.runner.run = original  # type: ignore[method-assign]
             logs.cleaner.resume(T0)
-            assert await logs.clean_due(NOW) == 1
+            assert await logs.cleaner.clean_due(NOW) == 1
             assert contents(log) == CLEANED + ACTIVE
 
     asyncio.run(main())
@@ -438,7 +438,7 @@ def test_the_cleaner_can_be_turned_off(tmp_path: Path) -> None:
         managed = managed_with(tmp_path, settings(**COMPACTED), broker={"log.cleaner.enable": "false"})
         await managed.start()
         fill(managed.log("t"))
-        assert await managed.logs.clean_due(NOW) == 0
+        assert await managed.logs.cleaner.clean_due(NOW) == 0
 
     asyncio.run(main())
 
@@ -454,7 +454,7 @@ def test_open_transactions_hold_the_cleaner_back(tmp_path: Path) -> None:
         put(log, a="2")
         log.roll()
         put(log, a="3")
-        assert await logs.clean_due(NOW) == 0
+        assert await logs.cleaner.clean_due(NOW) == 0
         assert len(contents(log)) == 4
 
     asyncio.run(main())
@@ -504,7 +504,7 @@ def test_a_swap_that_has_begun_is_finished_when_the_duty_is_cancelled(tmp_path: 
         logs = await managed.start()
         log = managed.log("t")
         fill(log)
-        duty = asyncio.create_task(logs.clean_due(NOW))
+        duty = asyncio.create_task(logs.cleaner.clean_due(NOW))
         for _ in range(1000):
             await asyncio.sleep(0)
             if files_in(tmp_path, "t-0/*.swap"):
@@ -533,7 +533,7 @@ def test_gaps_of_an_earlier_compaction_are_no_loss_when_the_topic_is_compacted_n
         put(log, a="3", b="3")
         log.roll()
         put(log, c="1")
-        await logs.clean_due(NOW)
+        await logs.cleaner.clean_due(NOW)
         expected = contents(log)
         assert expected == [(4, "a", "3"), (5, "b", "3"), (6, "c", "1")]
         assert len(log.segments) > 2
@@ -552,12 +552,12 @@ def test_a_truncated_log_is_dirty_from_there_on(tmp_path: Path) -> None:
         logs = await managed.start()
         log = managed.log("t")
         fill(log)
-        await logs.clean_due(NOW)
+        await logs.cleaner.clean_due(NOW)
         assert offsets_in(tmp_path, checkpoints.CLEANED_OFFSETS) == {T0: 7}
-        await logs.truncate(log, 4)
+        await logs.cuts.truncate(log, 4)
         assert (log.log_end_offset, offsets_in(tmp_path, checkpoints.CLEANED_OFFSETS)) == (4, {T0: 4})
-        await logs.truncate(log, 4)
-        await logs.truncate(log, 20)
+        await logs.cuts.truncate(log, 4)
+        await logs.cuts.truncate(log, 20)
         assert log.log_end_offset == 4
 
     asyncio.run(main())

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from moldau.kernels import check_batch, decode_records, seek_timestamp
-from moldau.storage.epochs import EpochStart
-from moldau.storage.errors import CorruptLogError, LogIOError, OffsetOutOfRangeError
-from moldau.storage.files import read_fully
-from moldau.storage.log_base import LogBase
+from moldau.storage.errors import CorruptLogError, OffsetOutOfRangeError
+from moldau.storage.files import FileSystem, read_fully
 from moldau.storage.segment import Segment
 from moldau.storage.segment_file import SegmentFile
+from moldau.storage.segment_list import SegmentList
 from moldau.storage.txn_index import AbortedTxn
 from moldau.types.ids import NO_TIMESTAMP
 from moldau.wire.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME_BIT
@@ -29,7 +28,6 @@ class LogSlice(NamedTuple):
     length: int
     next_offset: int
     """The offset after the slice, where its reader goes on."""
-    segment_base: int
 
 
 class FoundOffset(NamedTuple):
@@ -38,77 +36,88 @@ class FoundOffset(NamedTuple):
     leader_epoch: int
 
 
-class LogReads(LogBase):
-    __slots__ = ()
+class LogReader:
+    """Remembers where readers left off, and which sealed segments were read last."""
 
-    def read(self, offset: int, max_bytes: int, max_offset: int, min_one: bool = True) -> LogSlice:
-        """Whole batches from the one that contains an offset on, of one segment, none at or above `max_offset`.
+    __slots__ = ("_ends", "_files", "_recently_read", "_segments")
 
-        The first batch may be larger than `max_bytes` if `min_one` is set. The slice is empty if there is nothing.
-        """
-        end_offset = self.log_end_offset
-        if offset < self.log_start_offset or offset > end_offset:
-            raise OffsetOutOfRangeError(offset, self.log_start_offset, end_offset)
+    def __init__(self, files: FileSystem, segments: SegmentList) -> None:
+        self._files = files
+        self._segments = segments
+        self._ends: dict[int, tuple[Segment, int]] = {}
+        self._recently_read: list[Segment] = []
+
+    def forget(self) -> None:
+        """Segments have come, gone or been cut."""
+        self._ends.clear()
+        self._recently_read.clear()
+
+    def was_read_recently(self, segment: Segment) -> bool:
+        return segment in self._recently_read
+
+    def read(
+        self, offset: int, max_bytes: int, max_offset: int, start_offset: int, end_offset: int, min_one: bool
+    ) -> LogSlice:
+        """Whole batches of a log that has this start and end; see `PartitionLog.read`."""
+        if offset < start_offset or offset > end_offset:
+            raise OffsetOutOfRangeError(offset, start_offset, end_offset)
         if offset >= max_offset or offset == end_offset:
             return self._empty(offset)
-        try:
-            known = self._read_ends.get(offset)
-            if known is None:
-                segment, position = self._locate(offset)
-            else:
-                segment, position = known
-                if position >= segment.size:
-                    segment, position = self._skip_to_data(segment, position)
-            if max_offset >= end_offset and segment is self.segments.active:
-                limit, next_offset = segment.size, end_offset
-            else:
-                limit, next_offset = self._limit(segment, position, max_offset)
-            if limit - position > max_bytes:
-                limit, next_offset = segment.last_boundary(position, position + max_bytes)
-                if limit == position and min_one:
-                    size = segment.batch_size(position)
-                    limit, next_offset = segment.last_boundary(position, position + size)
-        except OSError as error:
-            raise LogIOError(self.directory, error) from error
+        known = self._ends.get(offset)
+        if known is None:
+            segment, position = self._locate(offset)
+        else:
+            segment, position = known
+            if position >= segment.size:
+                segment, position = self._skip_to_data(segment, position)
+        if max_offset >= end_offset and segment is self._segments.active:
+            limit, next_offset = segment.size, end_offset
+        else:
+            limit, next_offset = self._limit(segment, position, max_offset, end_offset)
+        if limit - position > max_bytes:
+            limit, next_offset = segment.last_boundary(position, position + max_bytes)
+            if limit == position and min_one:
+                size = segment.batch_size(position)
+                limit, next_offset = segment.last_boundary(position, position + size)
         if limit <= position:
             return self._empty(offset)
         self._remember(next_offset, segment, limit)
-        if segment is not self.segments.active:
+        if segment is not self._segments.active:
             self._note_read(segment)
-        return LogSlice(segment.file, position, limit - position, next_offset, segment.base_offset)
+        return LogSlice(segment.file, position, limit - position, next_offset)
 
     def _empty(self, offset: int) -> LogSlice:
-        active = self.segments.active
-        return LogSlice(active.file, active.size, 0, offset, active.base_offset)
+        active = self._segments.active
+        return LogSlice(active.file, active.size, 0, offset)
 
     def _locate(self, offset: int) -> tuple[Segment, int]:
-        segment = self.segments.at(offset)
+        segment = self._segments.at(offset)
         position = segment.locate(offset)
         return self._skip_to_data(segment, segment.size if position < 0 else position)
 
     def _skip_to_data(self, segment: Segment, position: int) -> tuple[Segment, int]:
         """From the end of a segment to the start of the next one that holds anything."""
         while position >= segment.size:
-            following = self.segments.after(segment)
+            following = self._segments.after(segment)
             if following is None:
                 break
             segment, position = following, 0
         return segment, position
 
-    def _limit(self, segment: Segment, position: int, max_offset: int) -> tuple[int, int]:
+    def _limit(self, segment: Segment, position: int, max_offset: int, end_offset: int) -> tuple[int, int]:
         """Where reading this segment must end, and the offset that follows."""
-        following = self.segments.after(segment)
+        following = self._segments.after(segment)
         if following is None or max_offset < following.base_offset:
-            known = self._read_ends.get(max_offset)
+            known = self._ends.get(max_offset)
             if known is not None and known[0] is segment:
                 return known[1], max_offset
             limit = segment.locate(max_offset, position)
             if limit >= 0:
                 return limit, max_offset
-        return segment.size, self.log_end_offset if following is None else following.base_offset
+        return segment.size, end_offset if following is None else following.base_offset
 
     def _remember(self, offset: int, segment: Segment, position: int) -> None:
-        ends = self._read_ends
+        ends = self._ends
         ends[offset] = (segment, position)
         if len(ends) > _READ_ENDS_REMEMBERED:
             del ends[next(iter(ends))]
@@ -123,22 +132,18 @@ class LogReads(LogBase):
 
     # -- by time ------------------------------------------------------------------------------------------------------
 
-    def offset_for_timestamp(self, timestamp: int) -> FoundOffset | None:
+    def offset_for_timestamp(self, timestamp: int, start_offset: int) -> FoundOffset | None:
         """The first record, in the order of offsets, that is as young as a timestamp or younger."""
-        try:
-            for segment in self.segments.starting_with(self.log_start_offset):
-                if segment.max_timestamp >= timestamp:
-                    found = self._find_timestamp(segment, timestamp)
-                    if found is not None:
-                        return found
-        except OSError as error:
-            raise LogIOError(self.directory, error) from error
+        for segment in self._segments.starting_with(start_offset):
+            if segment.max_timestamp >= timestamp:
+                found = self._find_timestamp(segment, timestamp, start_offset)
+                if found is not None:
+                    return found
         return None
 
-    def _find_timestamp(self, segment: Segment, timestamp: int) -> FoundOffset | None:
-        if segment is not self.segments.active:
+    def _find_timestamp(self, segment: Segment, timestamp: int, start: int) -> FoundOffset | None:
+        if segment is not self._segments.active:
             self._note_read(segment)
-        start = self.log_start_offset
         entry = segment.time_index.floor(timestamp - 1)
         position = segment.offset_index.floor(max(entry.offset, start))
         for _, last_offset, at, size, max_timestamp, _ in segment.headers(position):
@@ -169,13 +174,7 @@ class LogReads(LogBase):
 
     def max_timestamp(self) -> FoundOffset | None:
         """The first record that carries the largest timestamp of the log."""
-        try:
-            return self._find_max_timestamp()
-        except OSError as error:
-            raise LogIOError(self.directory, error) from error
-
-    def _find_max_timestamp(self) -> FoundOffset | None:
-        segment = max(self.segments, key=lambda each: each.max_timestamp)
+        segment = max(self._segments, key=lambda each: each.max_timestamp)
         timestamp = segment.max_timestamp
         if timestamp == NO_TIMESTAMP:
             return None
@@ -185,27 +184,12 @@ class LogReads(LogBase):
                 return self._first_in_batch(segment, at, size, timestamp, 0)
         return None
 
-    # -- epochs and transactions --------------------------------------------------------------------------------------
-
-    def epoch_end_offset(self, epoch: int) -> EpochStart:
-        """The largest epoch not above the asked one and the offset at which it ended; (-1, -1) if unknown."""
-        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
-
-    @property
-    def first_unstable_offset(self) -> int | None:
-        first = self.producers.first_unstable_offset()
-        return None if first is None else max(first, self.log_start_offset)
-
-    def last_stable_offset(self, high_watermark: int) -> int:
-        """Up to where every transaction is decided, and known to be so by all replicas in sync."""
-        self.producers.high_watermark_moved(high_watermark)
-        first = self.first_unstable_offset
-        return high_watermark if first is None else min(first, high_watermark)
+    # -- aborted transactions ------------------------------------------------------------------------------------------
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTxn]:
         """Aborted transactions with records between two offsets (the second excluded)."""
         found: list[AbortedTxn] = []
-        for segment in self.segments.starting_with(start):
+        for segment in self._segments.starting_with(start):
             aborted, complete = segment.txn_index.overlapping(start, end)
             found += aborted
             if complete:
