@@ -4,6 +4,7 @@
     /controller                     {"v":1,"id":<broker id, -1 after it stepped down>,"broker_epoch":<n>}
     /features                       {"v":1,"levels":{"<name>":<level>,...}}
     /producer-ids                   {"v":1,"next":<first id not yet handed out>}
+    /node-ids                       {"v":1,"last":<the last number that was given to a broker without one>}
     /brokers/<id>                   {"v":1,"incarnation":"<uuid>","rack":null,
                                      "listeners":[{"name":..,"host":..,"port":..,"protocol":..},...],
                                      "boot_id":"..","directories":["<uuid>",..],"features":{"<name>":[<low>,<high>],..},
@@ -17,10 +18,16 @@
                                      "recovering":true,"directories":["<uuid>" or null,.. for each replica]
     /configs/topics/<name>          {"v":1,"settings":{"<key>":"<value>",...}}
     /configs/brokers/<id|default>, /configs/groups/<group>, /configs/client-metrics/<subscription>    likewise
+    /scram-users/<user>             see scram_users
+    /delegation-tokens/<id>         see delegation_tokens
+    /acls, /roles, /quotas          see security_codec
 
 A broker's epoch is the revision of its registration's last put, the controller's is the version of its entry plus one:
 neither is stored. A partition without "partition_epoch" was written when its entry's version was its epoch.
-Members of a later release are kept, as text, where an entry is written again; an unknown version is refused.
+Members of a later release are kept, as text, where an entry is written again; an unknown version is refused. So a later
+release adds members where it can; another version of a form it writes only once a level of a feature, which every
+broker has announced to support, is finalized (controller/features). "v" of /features and of /brokers/<id> stays 1 for
+good: by them an earlier release knows that it must not take part.
 """
 
 from __future__ import annotations
@@ -32,6 +39,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
+
+from moldau.metadata.store import WRITTEN_LATER
 
 VERSION = 1
 NOBODY = -1
@@ -117,45 +126,45 @@ class ControllerEntry:
 
 
 def encode_cluster(cluster_id: str) -> bytes:
-    return _encode({"id": cluster_id})
+    return encode_members({"id": cluster_id})
 
 
 def decode_cluster(path: str, value: bytes) -> str:
-    return str(_decode(path, value, "id")["id"])
+    return str(decode_members(path, value, "id")["id"])
 
 
 def encode_controller(entry: ControllerEntry) -> bytes:
-    return _encode({"id": entry.id, "broker_epoch": entry.broker_epoch}, entry.unknown)
+    return encode_members({"id": entry.id, "broker_epoch": entry.broker_epoch}, entry.unknown)
 
 
 def decode_controller(path: str, value: bytes) -> ControllerEntry:
-    found = _decode(path, value, "id", "broker_epoch")
-    return ControllerEntry(found["id"], found["broker_epoch"], _unknown(found, _CONTROLLER))
+    found = decode_members(path, value, "id", "broker_epoch")
+    return ControllerEntry(found["id"], found["broker_epoch"], unknown_members(found, _CONTROLLER))
 
 
 def encode_features(levels: Mapping[str, int], unknown: str = NOTHING_ELSE) -> bytes:
-    return _encode({"levels": dict(levels)}, unknown)
+    return encode_members({"levels": dict(levels)}, unknown)
 
 
 def decode_features(path: str, value: bytes) -> tuple[dict[str, int], str]:
-    found = _decode(path, value, "levels")
-    return {str(name): int(level) for name, level in found["levels"].items()}, _unknown(found, _FEATURES)
+    found = decode_members(path, value, "levels")
+    return {str(name): int(level) for name, level in found["levels"].items()}, unknown_members(found, _FEATURES)
 
 
 def encode_producer_ids(next_id: int, unknown: str = NOTHING_ELSE) -> bytes:
-    return _encode({"next": next_id}, unknown)
+    return encode_members({"next": next_id}, unknown)
 
 
 def decode_producer_ids(path: str, value: bytes) -> tuple[int, str]:
-    found = _decode(path, value, "next")
-    return int(found["next"]), _unknown(found, _PRODUCER_IDS)
+    found = decode_members(path, value, "next")
+    return int(found["next"]), unknown_members(found, _PRODUCER_IDS)
 
 
 def encode_broker(entry: BrokerEntry) -> bytes:
     listeners = [
         {"name": item.name, "host": item.host, "port": item.port, "protocol": item.protocol} for item in entry.listeners
     ]
-    return _encode(
+    return encode_members(
         {
             "incarnation": str(entry.incarnation),
             "rack": entry.rack,
@@ -170,7 +179,7 @@ def encode_broker(entry: BrokerEntry) -> bytes:
 
 
 def decode_broker(path: str, value: bytes) -> BrokerEntry:
-    found = _decode(path, value, "incarnation", "listeners")
+    found = decode_members(path, value, "incarnation", "listeners")
     listeners = tuple(
         Listener(item["name"], item["host"], item["port"], item["protocol"]) for item in found["listeners"]
     )
@@ -196,11 +205,11 @@ def encode_broker_state(entry: BrokerStateEntry) -> bytes:
     }
     if entry.offline_directories:
         members["offline_directories"] = _texts(entry.offline_directories)
-    return _encode(members, entry.unknown)
+    return encode_members(members, entry.unknown)
 
 
 def decode_broker_state(path: str, value: bytes) -> BrokerStateEntry:
-    found = _decode(path, value, "epoch", "fenced")
+    found = decode_members(path, value, "epoch", "fenced")
     return BrokerStateEntry(
         int(found["epoch"]),
         bool(found["fenced"]),
@@ -208,17 +217,17 @@ def decode_broker_state(path: str, value: bytes) -> BrokerStateEntry:
         found.get("boot_id", ""),
         _uuids(found.get("directories", ())),
         _uuids(found.get("offline_directories", ())),
-        _unknown(found, _BROKER_STATE),
+        unknown_members(found, _BROKER_STATE),
     )
 
 
 def encode_topic(topic_id: UUID, partitions: int, unknown: str = NOTHING_ELSE) -> bytes:
-    return _encode({"id": str(topic_id), "partitions": partitions}, unknown)
+    return encode_members({"id": str(topic_id), "partitions": partitions}, unknown)
 
 
 def decode_topic(path: str, value: bytes) -> TopicEntry:
-    found = _decode(path, value, "id", "partitions")
-    return TopicEntry(UUID(found["id"]), int(found["partitions"]), _unknown(found, _TOPIC))
+    found = decode_members(path, value, "id", "partitions")
+    return TopicEntry(UUID(found["id"]), int(found["partitions"]), unknown_members(found, _TOPIC))
 
 
 def encode_partition(replicas: Sequence[int], isr: Sequence[int], leader: int, leader_epoch: int) -> bytes:
@@ -246,7 +255,7 @@ def encode_partition_entry(entry: PartitionEntry) -> bytes:
         members["recovering"] = True
     if any(entry.directories):
         members["directories"] = [None if each is None else str(each) for each in entry.directories]
-    return _encode(members, entry.unknown)
+    return encode_members(members, entry.unknown)
 
 
 def decode_partition(path: str, value: bytes) -> PartitionEntry:
@@ -258,7 +267,7 @@ def decode_partition(path: str, value: bytes) -> PartitionEntry:
 
 @lru_cache(maxsize=8192)
 def _decoded_partition(value: bytes) -> PartitionEntry:
-    found = _decode("", value, "replicas", "isr", "leader", "leader_epoch")
+    found = decode_members("", value, "replicas", "isr", "leader", "leader_epoch")
     return PartitionEntry(
         tuple(found["replicas"]),
         tuple(found["isr"]),
@@ -271,17 +280,17 @@ def _decoded_partition(value: bytes) -> PartitionEntry:
         found.get("last_known_leader", NOBODY),
         bool(found.get("recovering", False)),
         tuple(None if each is None else UUID(each) for each in found.get("directories", ())),
-        _unknown(found, _PARTITION),
+        unknown_members(found, _PARTITION),
     )
 
 
 def encode_settings(settings: Mapping[str, str], unknown: str = NOTHING_ELSE) -> bytes:
-    return _encode({"settings": dict(settings)}, unknown)
+    return encode_members({"settings": dict(settings)}, unknown)
 
 
 def decode_settings(path: str, value: bytes) -> tuple[dict[str, str], str]:
-    found = _decode(path, value, "settings")
-    return {str(key): str(text) for key, text in found["settings"].items()}, _unknown(found, _SETTINGS)
+    found = decode_members(path, value, "settings")
+    return {str(key): str(text) for key, text in found["settings"].items()}, unknown_members(found, _SETTINGS)
 
 
 _CONTROLLER = frozenset({"v", "id", "broker_epoch"})
@@ -300,12 +309,12 @@ _SETTINGS = frozenset({"v", "settings"})
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
-def _encode(members: Mapping[str, Any], unknown: str = NOTHING_ELSE) -> bytes:
+def encode_members(members: Mapping[str, Any], unknown: str = NOTHING_ELSE) -> bytes:
     more = json.loads(unknown) if unknown else {}
     return _ENCODER.encode({"v": VERSION, **members, **more}).encode()
 
 
-def _unknown(found: Mapping[str, Any], known: frozenset[str]) -> str:
+def unknown_members(found: Mapping[str, Any], known: frozenset[str]) -> str:
     if known.issuperset(found):
         return NOTHING_ELSE
     return _ENCODER.encode({name: value for name, value in found.items() if name not in known})
@@ -319,14 +328,19 @@ def _uuids(texts: Sequence[str]) -> tuple[UUID, ...]:
     return tuple(map(UUID, texts))
 
 
-def _decode(path: str, value: bytes, *needed: str) -> dict[str, Any]:
+def unknown_form(path: str, version: object) -> BadEntryError:
+    later = f": {WRITTEN_LATER}" if isinstance(version, int) and version > VERSION else ""
+    return BadEntryError(path, f"its form has version {version!r}; this release reads {VERSION}{later}")
+
+
+def decode_members(path: str, value: bytes, *needed: str) -> dict[str, Any]:
     try:
         found = json.loads(value)
     except ValueError as error:
         raise BadEntryError(path, f"not JSON: {error}") from error
     if not isinstance(found, dict) or found.get("v") != VERSION:
         version = found.get("v") if isinstance(found, dict) else None
-        raise BadEntryError(path, f"its form has version {version!r}; this release reads {VERSION}")
+        raise unknown_form(path, version)
     for name in needed:
         if name not in found:
             raise BadEntryError(path, f"no member {name!r}")

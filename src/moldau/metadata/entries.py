@@ -18,7 +18,7 @@ from moldau.metadata.store import (
     VersionConflictError,
     Versioned,
 )
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 Entries: TypeAlias = dict[str, Versioned]
 

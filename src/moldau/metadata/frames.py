@@ -17,8 +17,16 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moldau.metadata.store import Check, Delete, InvalidOperationError, Operation, Put, StoreError
-from moldau.work.turns import Work, pauses
+from moldau.metadata.store import (
+    Check,
+    Delete,
+    InvalidOperationError,
+    LaterReleaseError,
+    Operation,
+    Put,
+    StoreError,
+)
+from moldau.work.slices import Work, pauses
 
 MAGIC = b"Mc"
 FORM = 1
@@ -42,7 +50,7 @@ class ForeignFrameError(StoreError):
 
 
 class UnreadableFrameError(StoreError):
-    """A frame of a later release, or one that was damaged."""
+    """A frame that was damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +106,11 @@ def checking_size(operations: Sequence[Operation]) -> Work[None]:
 
 
 def decoding(frame: bytes) -> Work[Commit]:
-    """Raises ForeignFrameError or UnreadableFrameError."""
+    """Raises ForeignFrameError, UnreadableFrameError or LaterReleaseError."""
     if frame[: len(MAGIC)] != MAGIC or len(frame) <= len(MAGIC):
         raise ForeignFrameError(f"{len(frame)} bytes that are no commit")
     if frame[len(MAGIC)] != FORM:
-        raise UnreadableFrameError(f"a commit of form {frame[len(MAGIC)]}; this release reads form {FORM}")
+        raise LaterReleaseError("a commit of the metadata", frame[len(MAGIC)], FORM)
     try:
         unpacked = zlib.decompressobj()
         payload = unpacked.decompress(frame[len(MAGIC) + 1 :], MAX_PAYLOAD_BYTES)

@@ -14,14 +14,19 @@ from typing import Any
 from uuid import UUID
 
 from moldau.metadata.codec import NO_EPOCH, BrokerStateEntry, Listener, TopicEntry
+from moldau.metadata.delegation_tokens import TokenImage
 from moldau.metadata.partition_index import PartitionIndex, indexed
+from moldau.metadata.scram_users import ScramUserImage
+from moldau.metadata.security_codec import RoleEntry
 from moldau.metadata.store import ABSENT, Revision
-from moldau.work.turns import Work, at_once
+from moldau.types.acls import Acl
+from moldau.types.internal_topics import INTERNAL_TOPICS
+from moldau.types.quotas import QuotaEntity
+from moldau.work.slices import Work, at_once
 
 NO_LEADER = -1
 NO_CONTROLLER = -1
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
@@ -53,7 +58,7 @@ class PartitionImage:
         return bool(self.adding or self.removing)
 
     def directory_of(self, broker: int) -> UUID | None:
-        """In which of the broker's log folders the replica is, where that was told."""
+        """In which of the broker's log directories the replica is, where that was told."""
         if not self.directories or broker not in self.replicas:
             return None
         return self.directories[self.replicas.index(broker)]
@@ -161,6 +166,27 @@ class ProducerIdsImage:
 
 
 @dataclass(frozen=True, slots=True)
+class AclImage:
+    acl: Acl
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoleImage:
+    entry: RoleEntry
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuotasImage:
+    """The limits of one entity, by key."""
+
+    values: Mapping[str, float]
+    version: int
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class LooseTopic:
     """Pieces that do not make a whole topic; `entry` is the topic's own, with its version."""
 
@@ -191,9 +217,14 @@ class ClusterImage:
     default_broker_settings: Settings = NO_SETTINGS
     group_settings: Mapping[str, Settings] = field(default_factory=lambda: _EMPTY)
     client_metrics_settings: Mapping[str, Settings] = field(default_factory=lambda: _EMPTY)
+    scram_users: Mapping[str, ScramUserImage] = field(default_factory=lambda: _EMPTY)
+    tokens: Mapping[str, TokenImage] = field(default_factory=lambda: _EMPTY)
     features: FeaturesImage = field(default_factory=FeaturesImage)
     producer_ids: ProducerIdsImage = field(default_factory=ProducerIdsImage)
     loose: Mapping[str, LooseTopic] = field(default_factory=lambda: _EMPTY)
+    acls: Mapping[UUID, AclImage] = field(default_factory=lambda: _EMPTY)
+    roles: Mapping[str, RoleImage] = field(default_factory=lambda: _EMPTY)
+    quotas: Mapping[QuotaEntity, QuotasImage] = field(default_factory=lambda: _EMPTY)
     _found: IndexCell = field(default_factory=IndexCell, init=False, compare=False, repr=False)
 
     @property

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeVar
+from uuid import UUID
 
 from moldau.metadata import codec, paths
+from moldau.metadata.delegation_tokens import TokenImage, decode_token
 from moldau.metadata.image import (
     EMPTY_IMAGE,
     NO_SETTINGS,
@@ -24,9 +26,12 @@ from moldau.metadata.image import (
     TopicImage,
 )
 from moldau.metadata.partition_index import PartitionMove, moved
+from moldau.metadata.scram_users import ScramUserImage, decode_scram_user
+from moldau.metadata.security_changes import SecurityChanges
 from moldau.metadata.store import Change, Changes, Listing, Versioned
 from moldau.types.ids import TopicPartition
-from moldau.work.turns import Work, at_once, pauses
+from moldau.types.quotas import QuotaEntity
+from moldau.work.slices import Work, at_once, pauses
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -56,7 +61,12 @@ class ImageDelta:
     default_broker_settings: bool = False
     group_settings: frozenset[str] = frozenset()
     client_metrics_settings: frozenset[str] = frozenset()
+    scram_users: frozenset[str] = frozenset()
+    tokens: frozenset[str] = frozenset()
     features: bool = False
+    acls: frozenset[UUID] = frozenset()
+    roles: frozenset[str] = frozenset()
+    quotas: frozenset[QuotaEntity] = frozenset()
 
     @property
     def is_empty(self) -> bool:
@@ -103,6 +113,12 @@ def applying(image: ClusterImage, changes: Changes) -> Work[tuple[ClusterImage, 
                 changed.group_settings[paths.unescaped(name)] = _settings(path, entry)
             case ["", "configs", "client-metrics", name]:
                 changed.client_metrics_settings[paths.unescaped(name)] = _settings(path, entry)
+            case ["", "scram-users", name]:
+                changed.scram_users[paths.unescaped(name)] = _scram_user(path, entry)
+            case ["", "delegation-tokens", token_id]:
+                changed.tokens[paths.unescaped(token_id)] = _token(path, entry)
+            case ["", "acls" | "roles" | "quotas", _]:
+                changed.security.take(path, entry)
             case ["", "brokers", number]:
                 broker_id = _number(path, number)
                 changed.brokers[broker_id] = None if entry is None else _broker(broker_id, path, entry)
@@ -118,6 +134,11 @@ def applying(image: ClusterImage, changes: Changes) -> Work[tuple[ClusterImage, 
         broker_settings=_merged(image.broker_settings, changed.broker_settings),
         group_settings=_merged(image.group_settings, changed.group_settings),
         client_metrics_settings=_merged(image.client_metrics_settings, changed.client_metrics_settings),
+        scram_users=_merged(image.scram_users, changed.scram_users),
+        tokens=_merged(image.tokens, changed.tokens),
+        acls=_merged(image.acls, changed.security.acls),
+        roles=_merged(image.roles, changed.security.roles),
+        quotas=_merged(image.quotas, changed.security.quotas),
     )
     updated = yield from _apply_topics(updated, changed.topics)
     delta = _delta(image, updated, changed)
@@ -145,6 +166,9 @@ class _Changed:
         self.broker_settings: dict[int, Settings | None] = {}
         self.group_settings: dict[str, Settings | None] = {}
         self.client_metrics_settings: dict[str, Settings | None] = {}
+        self.scram_users: dict[str, ScramUserImage | None] = {}
+        self.tokens: dict[str, TokenImage | None] = {}
+        self.security = SecurityChanges()
 
     def topic(self, name: str) -> _TopicChanges:
         found = self.topics.get(name)
@@ -264,7 +288,12 @@ def _delta(old: ClusterImage, new: ClusterImage, changed: _Changed) -> ImageDelt
         client_metrics_settings=_differing(
             changed.client_metrics_settings, old.client_metrics_settings, new.client_metrics_settings
         ),
+        scram_users=_differing(changed.scram_users, old.scram_users, new.scram_users),
+        tokens=_differing(changed.tokens, old.tokens, new.tokens),
         features=old.features != new.features,
+        acls=_differing(changed.security.acls, old.acls, new.acls),
+        roles=_differing(changed.security.roles, old.roles, new.roles),
+        quotas=_differing(changed.security.quotas, old.quotas, new.quotas),
     )
 
 
@@ -357,6 +386,14 @@ def _broker(number: int, path: str, entry: Versioned) -> BrokerImage:
         clean=found.clean,
         previous_epoch=found.previous_epoch,
     )
+
+
+def _token(path: str, entry: Versioned | None) -> TokenImage | None:
+    return None if entry is None else TokenImage(decode_token(path, entry.value), entry.version)
+
+
+def _scram_user(path: str, entry: Versioned | None) -> ScramUserImage | None:
+    return None if entry is None else ScramUserImage(decode_scram_user(path, entry.value), entry.version)
 
 
 def _broker_state(path: str, entry: Versioned | None) -> BrokerStateImage | None:

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from moldau.metadata.store import Change, CorruptStoreError, Revision, Versioned
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 MAGIC = b"MJf1"
 FORMAT_VERSION = 1

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
+from math import inf
 from operator import itemgetter
 from typing import Protocol, TypeVar
 
@@ -177,7 +178,11 @@ class LocalStore:
         """Never called: what ends this store ends it for good."""
         return lambda: None
 
-    def last_heard(self) -> float:
+    @property
+    def lease_seconds(self) -> float:
+        return inf
+
+    def current_as_of(self, revision: Revision) -> float:
         return self._boot_clock()
 
     async def announce(self, broker_id: int, value: bytes) -> None:

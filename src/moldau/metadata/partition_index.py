@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.types.ids import TopicPartition
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 if TYPE_CHECKING:
     from moldau.metadata.image import PartitionImage, TopicImage

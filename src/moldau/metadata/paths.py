@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from urllib.parse import quote, unquote
+from uuid import UUID
+
+from moldau.types.quotas import DEFAULT, QuotaEntity
 
 CLUSTER = "/cluster"
 CONTROLLER = "/controller"
 FEATURES = "/features"
 PRODUCER_IDS = "/producer-ids"
+NODE_IDS = "/node-ids"
 BROKERS = "/brokers"
-BROKER_STATES = "/broker-states"
 TOPICS = "/topics"
 TOPIC_CONFIGS = "/configs/topics"
 BROKER_CONFIGS = "/configs/brokers"
-GROUP_CONFIGS = "/configs/groups"
-CLIENT_METRICS_CONFIGS = "/configs/client-metrics"
+ROLES = "/roles"
+QUOTAS = "/quotas"
 
 DEFAULT_BROKER = "default"
 """In the place of a broker's id: the settings of all brokers."""
@@ -50,6 +53,28 @@ def group_config(group: str) -> str:
 
 def client_metrics_config(subscription: str) -> str:
     return f"/configs/client-metrics/{escaped(subscription)}"
+
+
+def scram_user(user: str) -> str:
+    return f"/scram-users/{escaped(user)}"
+
+
+def acl(acl_id: UUID) -> str:
+    return f"/acls/{acl_id}"
+
+
+def delegation_token(token_id: str) -> str:
+    return f"/delegation-tokens/{escaped(token_id)}"
+
+
+def role(name: str) -> str:
+    return f"/roles/{escaped(name)}"
+
+
+def quotas(entity: QuotaEntity) -> str:
+    """`user:alice,client-id` are those of alice for whatever client id has no others."""
+    parts = (kind if name is DEFAULT else f"{kind}:{escaped(name)}" for kind, name in entity)
+    return f"/quotas/{','.join(parts)}"
 
 
 def escaped(name: str) -> str:

@@ -17,7 +17,9 @@ from moldau.metadata.codec import BadEntryError
 from moldau.metadata.image import EMPTY_IMAGE, ClusterImage
 from moldau.metadata.image_changes import ImageDelta, applying, build
 from moldau.metadata.store import Changes, MetadataStore, Revision, Unwatch
-from moldau.work.turns import Work, begin, run
+from moldau.metadata.watching import Listeners
+from moldau.work.slices import Work
+from moldau.work.turns import begin, run
 
 LOG = logging.getLogger(__name__)
 
@@ -55,6 +57,7 @@ class ImageHolder:
         self._arrived: deque[Changes] = deque()
         self._following: asyncio.Task[None] | None = None
         self._subscribers: dict[object, _Subscriber] = {}
+        self._watchers: Listeners[ClusterImage] = Listeners("the current image")
         self._waiting: dict[asyncio.Future[ClusterImage], Revision] = {}
 
     @property
@@ -95,6 +98,11 @@ class ImageHolder:
 
         return unsubscribe
 
+    def watch(self, watcher: Callable[[ClusterImage], None]) -> Unwatch:
+        """For who looks at the current image: is told of each once it is that, which may be many turns of the loop
+        behind the subscribers."""
+        return self._watchers.add(watcher)
+
     async def reached(self, revision: Revision) -> ClusterImage:
         """The image once it contains the commit with this revision."""
         if self._image.version >= revision:
@@ -111,6 +119,23 @@ class ImageHolder:
     async def next(self) -> ClusterImage:
         """Waits for an image that is newer than the current one."""
         return await self.reached(self._image.version + 1)
+
+    async def hold(self, load: Callable[[ClusterImage], Work[None]]) -> None:
+        """Does what may take long with the current image, in turns: what changes meanwhile waits until it is done. Who
+        subscribes in the end has missed nothing."""
+        while self._following is not None:
+            await asyncio.wait((self._following,))
+        begun = begin(load(self._image))
+        if begun is not None:
+            self._following = asyncio.get_running_loop().create_task(self._held(begun))
+            await self._following
+
+    async def _held(self, loading: Awaitable[None]) -> None:
+        try:
+            await loading
+        finally:
+            self._following = None
+            self._follow()
 
     def _on_changes(self, changes: Changes) -> None:
         if self._loading is not None:
@@ -198,6 +223,7 @@ class ImageHolder:
         for future, revision in self._waiting.items():
             if revision <= self._image.version and not future.done():
                 future.set_result(self._image)
+        self._watchers.tell(image)
 
     def _fail(self, error: Exception) -> None:
         LOG.critical(

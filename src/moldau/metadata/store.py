@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias
 
-from moldau.work.turns import Work, at_once, pauses
+from moldau.work.slices import Work, at_once, pauses
 
 ABSENT = -1
 """As an expected version: the entry must not exist."""
@@ -138,6 +138,10 @@ class DuplicateBrokerError(StoreError):
     """Another broker that is alive has announced itself under this id."""
 
 
+#: What to do where nothing is damaged, but the broker is older than what it reads.
+WRITTEN_LATER = "a later release wrote it. Start this broker with that release or a newer one"
+
+
 class CorruptStoreError(StoreError):
     """Durable data that is not what was written. `position` is the byte in `file` where it begins."""
 
@@ -146,6 +150,13 @@ class CorruptStoreError(StoreError):
         self.file = file
         self.position = position
         self.reason = reason
+
+
+class LaterReleaseError(StoreError):
+    """What a later release wrote, in a form that this one does not know."""
+
+    def __init__(self, what: str, form: int, known: int) -> None:
+        super().__init__(f"{what} has form {form}, and this release reads form {known}: {WRITTEN_LATER}")
 
 
 class SessionState(Enum):
@@ -199,13 +210,15 @@ class Presence(Protocol):
     async def announce(self, broker_id: int, value: bytes) -> None:
         """This broker lives, again after every lost session, until `withdraw` or `close`.
 
-        `value` is Kafka's JSON of a registration with the member `directories`, the ids of the log folders that this
-        process has locked: an announcement that shares one of them is an earlier one of this broker and is replaced.
-        Any other is waited for as long as a session may outlive its broker, then DuplicateBrokerError is raised.
+        `value` is Kafka's JSON of a registration with the member `directories`, the ids of the log directories that
+        this process has locked: an announcement that shares one of them is an earlier one of this broker and is
+        replaced. Any other is waited for as long as a session may outlive its broker, then DuplicateBrokerError is
+        raised.
         """
 
     async def withdraw(self) -> None:
-        """This broker is going; its session lives on."""
+        """This broker is going; its session lives on. Where nothing is heard from what keeps it, this returns when it
+        must have ended."""
 
     def alive(self) -> Mapping[int, bytes]:
         """The brokers that were alive when last heard of, with their values."""
@@ -221,9 +234,14 @@ class Session(Protocol):
     def on_session(self, watcher: SessionWatcher) -> Unwatch:
         """Calls `watcher` on the event loop with each new state."""
 
-    def last_heard(self) -> float:
-        """When the last request was sent that the store has answered as a whole (a majority of the ensemble), in
-        seconds of the boot clock: what a lease may be counted from."""
+    @property
+    def lease_seconds(self) -> float:
+        """For how long nobody else takes this broker for gone, counted from what it heard last."""
+
+    def current_as_of(self, revision: Revision) -> float:
+        """The latest time, in seconds of the boot clock, of which it is known that nothing after this revision had been
+        accepted by then: the store has answered as a whole (a majority of the ensemble), and was read to its end. What
+        a lease may be counted from."""
 
 
 class ClusterStore(MetadataStore, Presence, Session, Protocol):

@@ -1,4 +1,4 @@
-"""Taking folders over, stopped before every single change on disk: nothing is lost, and a second run completes it."""
+"""Taking log directories over, stopped before each change on disk: nothing is lost, a second run completes it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def folders_of_partitions(*folders: Path) -> dict[str, str]:
     return {name: digest for name, digest in contents(*folders).items() if not any(part in name for part in kept)}
 
 
-@pytest.mark.parametrize("kind", ["kraft", "zookeeper"])
+@pytest.mark.parametrize("kind", ["kraft", "kraft3", "zookeeper"])
 def test_in_place(kind: str, tmp_path: Path) -> None:
     whole = unpack(kind, tmp_path / "whole")
     before = folders_of_partitions(*whole.both)

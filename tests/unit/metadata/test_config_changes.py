@@ -18,7 +18,7 @@ from moldau.metadata.controller.config_operations import SettingChange, java_spl
 from moldau.metadata.controller.config_resources import ResourceType
 from moldau.metadata.controller.topic_creation import NewTopic
 from moldau.types.errors import ErrorCode
-from moldau.work.turns import at_once
+from moldau.work.slices import at_once
 from tests.support.metadata import Cluster
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32

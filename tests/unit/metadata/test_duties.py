@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,14 +20,14 @@ from moldau.metadata.controller.topic_deletion import TopicReference, delete_top
 from moldau.metadata.image import NO_LEADER
 from moldau.metadata.store import Check, Put
 from moldau.types.errors import ErrorCode
-from moldau.work.turns import at_once
+from moldau.work.slices import at_once
 from tests.support.metadata import Cluster
 
 ALL = (1, 2, 3)
 
 
 def decided(
-    cluster: Cluster, alive: Collection[int] = ALL, *, dead: Collection[int] = (), **settings: int
+    cluster: Cluster, alive: Collection[int] = ALL, *, dead: Collection[int] = (), **settings: Any
 ) -> Decision[Done]:
     image = cluster.image
     evidence = Evidence(
@@ -36,7 +37,7 @@ def decided(
     return at_once(duties(image, alive, evidence, 1_000, DutySettings(cluster.config, **settings)))
 
 
-def work(cluster: Cluster, alive: Collection[int] = ALL, *, dead: Collection[int] = (), **settings: int) -> list[Done]:
+def work(cluster: Cluster, alive: Collection[int] = ALL, *, dead: Collection[int] = (), **settings: Any) -> list[Done]:
     done = []
     while (decision := decided(cluster, alive, dead=dead, **settings)).operations:
         for part in decision.parts:
@@ -105,12 +106,26 @@ def test_a_quick_restart_is_one_commit_that_ends_what_it_was(cluster: Cluster) -
         assert (partition.leader, partition.isr, partition.leader_epoch) == (3, (3, 1), 1)
 
 
+@pytest.mark.parametrize("trusts", [True, False])
+def test_a_kill_is_an_unclean_stop_where_boot_ids_are_not_trusted(trusts: bool) -> None:
+    """Of two that are needed, one is left, and waits for the other: what that one claims depends on how it returns."""
+    cluster = Cluster(dict.fromkeys(ALL), min_insync_replicas="2")
+    cluster.decide(lambda image: claim(image, 1))
+    cluster.create(NewTopic("t", assignments=((0, (2, 3)),)))
+    work(cluster, (1, 3))
+    assert cluster.image.topics["t"].partitions[0].elr == (2,)
+    cluster.register(2, fenced=True)
+    work(cluster, (1, 2), trust_boot_id=trusts)
+    partition = cluster.image.topics["t"].partitions[0]
+    assert (partition.leader == 2) is trusts, partition
+
+
 def test_a_broker_alone_leads_again_in_a_new_epoch() -> None:
     cluster = Cluster()
     cluster.create(NewTopic("t", 5, 1))
     cluster.register(1, fenced=True)
     (done,) = work(cluster, (1,))
-    assert (done.unfenced, done.partitions, done.unclean_elections) == ((1,), 5, 0)
+    assert (done.unfenced, done.partitions) == ((1,), 5)
     for partition in cluster.image.topics["t"].partitions:
         assert (partition.leader, partition.isr, partition.leader_epoch, partition.elr) == (1, (1,), 1, ())
 

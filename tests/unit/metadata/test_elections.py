@@ -8,6 +8,7 @@ import pytest
 
 from moldau.metadata.controller.elect import ElectionKind, elect_leaders
 from moldau.metadata.controller.fencing import fence
+from moldau.metadata.controller.reassignment import WantedReplicas, alter_reassignments
 from moldau.metadata.controller.topic_creation import NewTopic
 from moldau.metadata.image import NO_LEADER, PartitionImage
 from moldau.types.errors import ErrorCode
@@ -64,6 +65,25 @@ def test_who_leaves_a_set_below_the_minimum_stays_eligible() -> None:
     found = partition(cluster)
     assert (found.leader, found.isr, found.elr, found.last_known_leader) == (2, (2,), (1,), NO_LEADER)
     assert (found.recovering, found.leader_epoch) == (False, 2)
+
+
+def test_each_partition_needs_as_many_in_sync_as_its_own_replicas_allow() -> None:
+    cluster = Cluster({1: None, 2: None, 3: None})
+    configs = (("min.insync.replicas", "2"),)
+    cluster.create(NewTopic("t", assignments=tuple((index, (1, 2, 3)) for index in range(3)), configs=configs))
+    wanted = [WantedReplicas("t", 0, (1,)), WantedReplicas("t", 2, (2, 3))]
+    cluster.decide(lambda image: alter_reassignments(image, wanted, cluster.config))
+    lose(cluster, 2, 3)
+    alone, most, none = cluster.image.topics["t"].partitions
+    assert (alone.isr, alone.elr) == ((1,), ())
+    assert (most.isr, most.elr) == ((1,), (3,))
+    assert (none.isr, none.elr) == ((), (2, 3))
+    # What broker 1 lacks after a power cut, broker 3 is waited for.
+    lose(cluster, 1)
+    cluster.register(1, boot_id="another")
+    alone, most, _ = cluster.image.topics["t"].partitions
+    assert (alone.leader, alone.recovering) == (1, True)
+    assert (most.leader, most.isr, most.elr) == (NO_LEADER, (), (3,))
 
 
 def test_one_that_may_commit_alone_ends_the_claim_of_the_others() -> None:

@@ -9,6 +9,7 @@ import pytest
 from moldau.metadata import codec, paths
 from moldau.metadata.controller.brokers import form_cluster
 from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER, SUPPORTED_FEATURES
+from moldau.metadata.controller.fencing import fence
 from moldau.metadata.controller.producer_ids import LAST_ID, ProducerIdBlock, next_block
 from moldau.metadata.controller.registration import register_broker
 from moldau.metadata.controller.topic_creation import NewTopic
@@ -80,9 +81,9 @@ FOLDER, OTHER_FOLDER = UUID(int=7), UUID(int=8)
 )
 def test_one_id_has_one_living_broker(other_is_alive: bool, directories: tuple[UUID, ...], refused: bool) -> None:
     cluster = Cluster()
-    first = codec.BrokerEntry(UUID(int=98), (), directories=(FOLDER,))
+    first = codec.BrokerEntry(UUID(int=98), (), directories=(FOLDER,), features=SUPPORTED_FEATURES)
     cluster.decide(lambda image: register_broker(image, 1, first))
-    second = codec.BrokerEntry(UUID(int=99), (), directories=directories)
+    second = codec.BrokerEntry(UUID(int=99), (), directories=directories, features=SUPPORTED_FEATURES)
     if refused:
         with pytest.raises(KafkaError) as error:
             register_broker(cluster.image, 1, second, other_is_alive=other_is_alive)
@@ -94,7 +95,7 @@ def test_one_id_has_one_living_broker(other_is_alive: bool, directories: tuple[U
 
 def test_a_foreign_cluster_is_refused() -> None:
     cluster = Cluster()
-    entry = codec.BrokerEntry(UUID(int=9), ())
+    entry = codec.BrokerEntry(UUID(int=9), (), features=SUPPORTED_FEATURES)
     with pytest.raises(KafkaError) as refused:
         register_broker(cluster.image, 2, entry, cluster_id="another")
     assert refused.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -104,7 +105,8 @@ def test_a_foreign_cluster_is_refused() -> None:
 def test_a_broker_that_is_forgotten_has_no_claim_left() -> None:
     cluster = Cluster({1: None, 2: None})
     cluster.create(NewTopic("both", assignments=((0, (2, 1)),)), NewTopic("alone", assignments=((0, (2,)),)))
-    cluster.decide(lambda image: unregister_broker(image, 2, cluster.config))
+    cluster.decide(lambda image: fence(image, (2,), cluster.config))
+    cluster.decide(lambda image: unregister_broker(image, 2, (1,), cluster.config))
     assert 2 not in cluster.image.brokers
     assert not cluster.image.broker_states.get(2)
     both, alone = (cluster.image.topics[name].partitions[0] for name in ("both", "alone"))
@@ -113,5 +115,17 @@ def test_a_broker_that_is_forgotten_has_no_claim_left() -> None:
     cluster.register(2)
     assert cluster.image.topics["alone"].partitions[0].leader == NO_LEADER
     with pytest.raises(KafkaError) as refused:
-        cluster.decide(lambda image: unregister_broker(image, 7, cluster.config))
+        cluster.decide(lambda image: unregister_broker(image, 7, (1,), cluster.config))
     assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+@pytest.mark.parametrize(("is_fenced", "alive"), [(False, (1,)), (True, (1, 2))])
+def test_a_broker_that_is_there_is_not_forgotten(is_fenced: bool, alive: tuple[int, ...]) -> None:
+    """Neither one that takes part nor one that is just starting: it would serve nothing, and not know why."""
+    cluster = Cluster({1: None, 2: None})
+    if is_fenced:
+        cluster.decide(lambda image: fence(image, (2,), cluster.config))
+    with pytest.raises(KafkaError, match="stop it first") as refused:
+        cluster.decide(lambda image: unregister_broker(image, 2, alive, cluster.config))
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert 2 in cluster.image.brokers

@@ -9,7 +9,7 @@ import pytest
 
 from moldau.metadata.controller.fencing import fence
 from moldau.metadata.controller.in_sync import ANY_EPOCH, AlteredPartition, WantedIsr, alter_partitions
-from moldau.metadata.controller.log_folders import folders_failed
+from moldau.metadata.controller.log_directories import directories_failed
 from moldau.metadata.controller.shutdown import begin_shutdown
 from moldau.metadata.controller.topic_creation import NewTopic
 from moldau.types.errors import ErrorCode, KafkaError
@@ -90,7 +90,7 @@ def test_who_is_fenced_leaving_or_without_its_folder_does_not_join(cluster: Clus
     alter(cluster, wanted(cluster, 1, 2))
     epoch = cluster.image.brokers[3].epoch
     cluster.put_partition("t", 0, directories=(UUID(int=1), UUID(int=2), UUID(int=3)))
-    cluster.decide(lambda image: folders_failed(image, 3, epoch, [UUID(int=3)]))
+    cluster.decide(lambda image: directories_failed(image, 3, epoch, [UUID(int=3)]))
     assert alter(cluster, wanted(cluster, 1, 2, 3)).code is ErrorCode.INELIGIBLE_REPLICA
     cluster.put_partition("t", 0, directories=())
     cluster.decide(lambda image: begin_shutdown(image, 3, epoch, cluster.config))

@@ -16,7 +16,7 @@ from moldau.metadata.local import LocalStore
 from moldau.metadata.publisher import ImageHolder, ImageNotFollowedError
 from moldau.metadata.store import ABSENT, CommitFailedError, Delete, Operation, Put, VersionConflictError
 from moldau.work import turns
-from moldau.work.turns import Work
+from moldau.work.slices import Work
 from tests.fakes.faulty_files import FaultyFiles
 from tests.fakes.lossy_files import LossyFiles
 

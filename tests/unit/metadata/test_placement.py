@@ -13,7 +13,7 @@ from moldau.metadata.controller import placement
 from moldau.metadata.controller.decision import Rng
 from moldau.metadata.controller.placement import UsableBroker
 from moldau.types.errors import ErrorCode, KafkaError
-from moldau.work.turns import at_once
+from moldau.work.slices import at_once
 
 
 class Unshuffled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
 from typing import TypeVar, cast
 from uuid import UUID
 
@@ -16,6 +17,8 @@ from moldau.metadata.image_changes import ImageDelta
 from moldau.metadata.local import LocalStore
 from moldau.metadata.publisher import ImageHolder, ImageNotFollowedError
 from moldau.metadata.store import Changes, Listing, Operation, Put, Revision, Unwatch, Watcher
+from moldau.work import turns
+from moldau.work.slices import Work
 from tests.fakes.lossy_files import LossyFiles
 
 T = TypeVar("T")
@@ -268,6 +271,40 @@ def test_an_entry_that_cannot_be_read_stops_the_image(path: str, value: bytes, r
         assert [cast(BadEntryError, failure).path for failure in failures] == [path]
         with pytest.raises(BadEntryError, match=path):
             await ImageHolder(store).start()
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_what_changes_while_the_image_is_held_waits_until_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = count()
+    monkeypatch.setattr(turns, "clock", lambda: float(next(ticks)))
+
+    async def scenario() -> None:
+        store = await opened()
+        holder = ImageHolder(store)
+        await store.commit(topic("before", 200))
+        await holder.start()
+        seen: list[list[str]] = []
+        told: list[list[str]] = []
+
+        def load(image: ClusterImage) -> Work[None]:
+            for _ in range(1000):
+                seen.append(list(holder.image.topics))
+                yield
+            holder.subscribe(lambda old, new, delta: told.append([each.name for each in delta.created]))
+
+        holding = asyncio.create_task(holder.hold(load))
+        while not seen:  # noqa: ASYNC110 - it has begun
+            await asyncio.sleep(0)
+        revision = await store.commit(topic("later", 201))
+        await holding
+        assert seen == [["before"]] * 1000
+        assert list((await holder.reached(revision)).topics) == ["before", "later"]
+        assert told == [["later"]]
+        holding = asyncio.create_task(holder.hold(load))
+        await store.commit(topic("last", 202))
+        await holding
         await store.close()
 
     asyncio.run(scenario())

@@ -10,7 +10,7 @@ from moldau.metadata.controller.brokers import put_state
 from moldau.metadata.controller.topic_creation import NewTopic, create_topics
 from moldau.types.errors import ErrorCode
 from moldau.types.ids import ZERO_TOPIC_ID
-from moldau.work.turns import at_once
+from moldau.work.slices import at_once
 from tests.support.metadata import Cluster
 
 ILLEGAL = "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"

@@ -8,7 +8,7 @@ from moldau.metadata.controller.topic_creation import NewTopic
 from moldau.metadata.controller.topic_deletion import DeletedTopic, TopicReference, delete_topics
 from moldau.types.errors import ErrorCode
 from moldau.types.ids import ZERO_TOPIC_ID
-from moldau.work.turns import at_once
+from moldau.work.slices import at_once
 from tests.support.metadata import Cluster
 
 

@@ -13,7 +13,7 @@ from moldau.metadata.zookeeper import snapshots
 from moldau.metadata.zookeeper.history import History, Judged
 from moldau.metadata.zookeeper.layout import Layout, parents_of
 from moldau.metadata.zookeeper.snapshots import Head, SnapshotName
-from moldau.work.turns import at_once
+from moldau.work.slices import at_once
 
 
 def judge(history: History, writer: int, number: int, *operations: Operation) -> Judged:
@@ -92,7 +92,7 @@ def test_head_names_the_two_newest_snapshots() -> None:
         head = head.with_newest(SnapshotName(f"{revision}-w", revision, 1))
     assert (head.revision, head.trimmed_below) == (30, 20)
     assert snapshots.decode_head(snapshots.encode_head(head), "head") == head
-    for bad in (b"", b"{}", b'{"form": 2, "snapshots": []}', b"[]"):
+    for bad in (b"", b"{}", b"[]"):
         with pytest.raises(CorruptStoreError):
             snapshots.decode_head(bad, "head")
 
@@ -103,9 +103,9 @@ def test_bytes_of_others_are_no_commits(frame: bytes) -> None:
         at_once(frames.decoding(frame))
 
 
-def test_damaged_and_later_frames_are_told() -> None:
+def test_damaged_frames_are_told() -> None:
     good = at_once(frames.encoding(Commit(1, 1, [Put("/a", b"x" * 100)])))
-    for bad in (good[:-1], good[:20], b"Mc\x02" + good[3:], good[:5] + b"\xff" + good[6:]):
+    for bad in (good[:-1], good[:20], good[:5] + b"\xff" + good[6:]):
         with pytest.raises(frames.UnreadableFrameError):
             at_once(frames.decoding(bad))
 

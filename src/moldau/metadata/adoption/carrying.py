@@ -1,16 +1,17 @@
-"""Carrying a plan out: on the folders themselves, or on a copy.
+"""Carrying a plan out: on the log directories themselves, or on a copy.
 
 In place, in this order, each step on disk before the next:
 
     1. the whole metadata is written into one file beside the partitions, which Kafka does not look at
-    2. the folder `__moldau_metadata` is made: from here on Kafka refuses the folder
+    2. the folder `__moldau_metadata` is made: from here on Kafka refuses the log directory
     3. the file is moved into it as its journal: from here on the data is Moldau's
-    4. every `meta.properties` is written anew, that of the first folder last
+    4. every `meta.properties` is written anew, that of the first log directory last
 
-A kill before 2 leaves a folder that Kafka opens; after it, one that Moldau refuses to start on until this is repeated,
-which goes on where it ended. No file of a partition is touched.
+A kill before 2 leaves log directories that Kafka opens; after it, some that Moldau refuses to start on until this is
+repeated, which goes on where it ended. No file of a partition is touched.
 
-A copy is marked, in its first folder, until it is whole, and made anew if it is repeated. The source is only read.
+A copy is marked, in its first log directory, until it is whole, and made anew if it is repeated. The source is only
+read.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from moldau.storage.files import FileSystem, read_file, replace_file
 from moldau.storage.layout import DELETED_SUFFIX
 from moldau.storage.ownership import METADATA_FOLDER, UNFINISHED_COPY, KafkaFolder, described_folder
 from moldau.types.ids import TopicPartition
-from moldau.work.turns import at_once
+from moldau.types.uuid_text import decode_uuid
+from moldau.work.slices import at_once
 
 FIRST_REVISION = 1
 JOURNAL = f"journal-{0:020d}"
@@ -79,7 +81,7 @@ def adopt_in_place(
 
 
 def was_begun(files: FileSystem, folders: Sequence[str]) -> bool:
-    """Whether a run on these folders was interrupted after its metadata was written."""
+    """Whether a run on these log directories was interrupted after its metadata was written."""
     return any(_has_journal(files, each) for each in folders)
 
 
@@ -110,9 +112,9 @@ def _check_cluster(found: KafkaFolder, cluster_id: str, first: str) -> None:
 
 
 def _identity(found: KafkaFolder, new_uuid: Callable[[], UUID]) -> DirectoryProperties:
-    """Brokers before Kafka 3.7 gave their folders no ids."""
+    """Brokers before Kafka 3.7 gave their log directories no ids."""
     text = found.properties.get("directory.id")
-    directory_id = checkpoints.decode_uuid(text) if text else new_uuid()
+    directory_id = decode_uuid(text) if text else new_uuid()
     return DirectoryProperties(found.cluster_id, int(found.node_id), directory_id)
 
 
@@ -157,7 +159,7 @@ def _make_room(files: FileSystem, targets: Sequence[Path]) -> None:
     ours = mark.read_text().splitlines() if mark.exists() else []
     for target in targets:
         if str(target) not in ours and target.exists() and not _is_empty(target):
-            raise CannotAdoptError(f"{target} is not empty; name a new folder for the copy")
+            raise CannotAdoptError(f"{target} is not empty; name a new log directory for the copy")
     for target in targets:
         if not target.exists():
             files.make_directory(str(target))

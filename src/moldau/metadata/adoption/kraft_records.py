@@ -14,10 +14,12 @@ Those that matter here, with the fields read (x? may be null, #n is tag n):
      5 PartitionChange  partition, topic id; #0 isr?, #1 leader, #2 replicas?, #6 eligible leaders?, #7 last known ones?
      9 RemoveTopic      id
     10, 26              a delegation token and its end: only told
-    11, 22              a SCRAM credential and its end: name, mechanism
+    11 ScramCredential  name, mechanism, salt, stored key, server key, iterations
     14 ClientQuota      entity [type, name?], key, value, whether it is removed
     15 ProducerIds      broker, broker epoch, next producer id
-    18, 19              an ACL and its end: id
+    18 Acl              id, resource type, resource name, pattern type, principal, host, operation, permission
+    19 RemoveAcl        id
+    22 RemoveScram      name, mechanism
     23, 24, 25          begin, end and abort of several records that count together or not at all
 """
 
@@ -29,6 +31,7 @@ from struct import error as StructError
 from typing import TypeAlias
 from uuid import UUID
 
+from moldau.types.credentials import ScramCredential
 from moldau.wire import primitives
 
 FRAME_VERSION = 1
@@ -88,12 +91,45 @@ class NextProducerId:
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
-    """Something of a secured cluster; only whether it is there matters."""
+class AclFound:
+    """The numbers are Kafka's."""
 
-    kind: str
-    key: tuple[object, ...]
-    present: bool
+    id: UUID
+    resource: int
+    name: str
+    pattern: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+@dataclass(frozen=True, slots=True)
+class AclRemoved:
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class ScramFound:
+    """No credential: it was taken away."""
+
+    user: str
+    mechanism: int
+    credential: ScramCredential | None
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaFound:
+    """No limit: it was removed."""
+
+    entity: tuple[tuple[str, str | None], ...]
+    key: str
+    limit: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFound:
+    """A delegation token; only that there was one matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +141,18 @@ class Boundary:
 
 BEGIN, END, ABORT = 23, 24, 25
 MetadataRecord: TypeAlias = (
-    Topic | Partition | PartitionChange | Setting | TopicRemoved | NextProducerId | Secret | Boundary
+    Topic
+    | Partition
+    | PartitionChange
+    | Setting
+    | TopicRemoved
+    | NextProducerId
+    | AclFound
+    | AclRemoved
+    | ScramFound
+    | QuotaFound
+    | TokenFound
+    | Boundary
 )
 
 
@@ -135,6 +182,18 @@ class _Fields:
     def text(self) -> str | None:
         value, self._at = primitives.read_compact_string(self._data, self._at, "a metadata record")
         return value
+
+    def name(self) -> str:
+        return self.text() or ""
+
+    def data(self) -> bytes:
+        value, self._at = primitives.read_compact_bytes(self._data, self._at, "a metadata record")
+        return bytes(value or b"")
+
+    def double(self) -> float:
+        (value,) = _DOUBLE.unpack_from(self._data, self._at)
+        self._at += _DOUBLE.size
+        return float(value)
 
     def uuid(self) -> UUID:
         value, self._at = primitives.read_uuid(self._data, self._at, "a metadata record")
@@ -189,7 +248,7 @@ def _decode(fields: _Fields) -> MetadataRecord | None:
         case 23 | 24 | 25:
             return Boundary(kind)
         case _:
-            return _secret(kind, fields)
+            return _of_access(kind, fields)
 
 
 def _partition(fields: _Fields, version: int) -> Partition:
@@ -217,22 +276,27 @@ def _tagged_ids(tagged: dict[int, _Fields], tag: int) -> tuple[int, ...] | None:
     return tagged[tag].ids() if tag in tagged else None
 
 
-def _secret(kind: int, fields: _Fields) -> Secret | None:
+def _of_access(kind: int, fields: _Fields) -> MetadataRecord | None:
     match kind:
         case 10:
-            return Secret("delegation token", ("all of them",), True)
-        case 11 | 22:
-            return Secret("SCRAM user", (fields.text(), fields.int8()), kind == 11)
+            return TokenFound()
+        case 11:
+            user, mechanism = fields.name(), fields.int8()
+            salt, stored_key, server_key = fields.data(), fields.data(), fields.data()
+            return ScramFound(user, mechanism, ScramCredential(salt, fields.int32(), stored_key, server_key))
         case 14:
-            count = fields.uvarint() - 1
             entity = []
-            for _ in range(count):
-                entity.append((fields.text(), fields.text()))
+            for _ in range(fields.uvarint() - 1):
+                entity.append((fields.name(), fields.text()))
                 fields.tagged()
-            key = fields.text()
-            fields.number(_DOUBLE)
-            return Secret("quota", (*entity, key), not fields.int8())
-        case 18 | 19:
-            return Secret("ACL", (fields.uuid(),), kind == 18)
+            key, limit = fields.name(), fields.double()
+            return QuotaFound(tuple(entity), key, None if fields.int8() else limit)
+        case 18:
+            acl_id, resource, name, pattern = fields.uuid(), fields.int8(), fields.name(), fields.int8()
+            return AclFound(acl_id, resource, name, pattern, fields.name(), fields.name(), fields.int8(), fields.int8())
+        case 19:
+            return AclRemoved(fields.uuid())
+        case 22:
+            return ScramFound(fields.name(), fields.int8(), None)
         case _:
             return None

@@ -7,11 +7,10 @@ __cluster_metadata-0/<base offset, 20 digits>.log                             th
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from moldau.metadata.adoption import kraft_records
@@ -19,22 +18,33 @@ from moldau.metadata.adoption.kraft_records import (
     ABORT,
     BEGIN,
     END,
+    AclFound,
+    AclRemoved,
     Boundary,
     MetadataRecord,
     NextProducerId,
     Partition,
     PartitionChange,
-    Secret,
+    QuotaFound,
+    ScramFound,
     Setting,
+    TokenFound,
     Topic,
     TopicRemoved,
     UnreadableMetadataError,
 )
 from moldau.storage.layout import LOG_SUFFIX, offset_name, offsets_with_suffix
+from moldau.types.credentials import ScramCredential
+from moldau.types.internal_topics import METADATA_TOPIC
+from moldau.types.quotas import QuotaEntity, quota_entity
 from moldau.wire.batch import CorruptBatchError
 from moldau.wire.records import iter_batches, iter_records
 
-METADATA_LOG = "__cluster_metadata-0"
+K = TypeVar("K")
+L = TypeVar("L")
+V = TypeVar("V")
+
+METADATA_LOG = f"{METADATA_TOPIC}-0"
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
@@ -51,10 +61,10 @@ class KraftState:
     partitions: dict[UUID, dict[int, Partition]] = field(default_factory=dict)
     settings: dict[Resource, dict[str, str]] = field(default_factory=dict)
     next_producer_id: int = 0
-    secrets: set[tuple[str, tuple[object, ...]]] = field(default_factory=set)
-
-    def secrets_by_kind(self) -> Counter[str]:
-        return Counter(kind for kind, _ in self.secrets)
+    acls: dict[UUID, AclFound] = field(default_factory=dict)
+    scram_users: dict[str, dict[int, ScramCredential]] = field(default_factory=dict)
+    quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
+    has_tokens: bool = False
 
     def apply(self, record: MetadataRecord) -> None:
         match record:
@@ -71,8 +81,16 @@ class KraftState:
                 self._set(record)
             case NextProducerId(value):
                 self.next_producer_id = value
-            case Secret(kind, key, present):
-                (self.secrets.add if present else self.secrets.discard)((kind, key))
+            case AclFound(acl_id):
+                self.acls[acl_id] = record
+            case AclRemoved(acl_id):
+                self.acls.pop(acl_id, None)
+            case ScramFound(user, mechanism, credential):
+                _put(self.scram_users, user, mechanism, credential)
+            case QuotaFound(entity, key, limit):
+                _put(self.quotas, quota_entity(dict(entity)), key, limit)
+            case TokenFound():
+                self.has_tokens = True
             case Boundary():
                 raise AssertionError("boundaries are resolved before")
 
@@ -110,6 +128,17 @@ class KraftState:
             found.pop(setting.name, None)
         else:
             found[setting.name] = setting.value
+
+
+def _put(table: dict[K, dict[L, V]], owner: K, name: L, value: V | None) -> None:
+    """None takes it away, and with the last one its owner."""
+    found = table.setdefault(owner, {})
+    if value is None:
+        found.pop(name, None)
+    else:
+        found[name] = value
+    if not found:
+        del table[owner]
 
 
 def read_state(folder: Path) -> KraftState:

@@ -3,8 +3,9 @@
 A topic is taken whole or not at all: with a partition missing, keys would go to other partitions than before. Its
 replicas on other brokers end: the broker that takes over is alone.
 
-With ZooKeeper the settings of topics are not in the folders. A topic that was kept for ever would lose its records to
-the default retention minutes after the first start, so those topics are kept for ever until somebody sets a time.
+With ZooKeeper the settings of topics are not in the log directories. A topic that was kept for ever would lose its
+records to the default retention minutes after the first start, so those topics are kept for ever until somebody sets a
+time.
 """
 
 from __future__ import annotations
@@ -17,20 +18,30 @@ from moldau.config.broker import BrokerConfig, BrokerConfigError
 from moldau.config.broker_checks import refuse_missing_security
 from moldau.config.definition import ConfigError, Settings
 from moldau.config.tables import broker_settings, client_metrics_settings, group_settings, topic_settings
-from moldau.metadata import codec, paths
+from moldau.metadata import codec, paths, security_codec
 from moldau.metadata.adoption.kraft_records import Partition
 from moldau.metadata.adoption.kraft_state import KraftState, Resource
 from moldau.metadata.adoption.survey import FoundLog, Survey
+from moldau.metadata.controller.acls import WantedAcl
+from moldau.metadata.controller.acls import checked as checked_acl
+from moldau.metadata.controller.client_quotas import checked_entity
 from moldau.metadata.controller.min_insync import settings_of_a_new_cluster
+from moldau.metadata.controller.scram_users import MECHANISMS
+from moldau.metadata.scram_users import encode_scram_user
 from moldau.metadata.store import ABSENT, Put
 from moldau.storage.folders import Mark
+from moldau.types.acls import Acl
+from moldau.types.credentials import ScramCredential
+from moldau.types.errors import KafkaError
 from moldau.types.ids import TopicPartition
+from moldau.types.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from moldau.types.quotas import QuotaEntity
 
 TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 KEPT_FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
-INTERNAL_TOPICS: Mapping[str, Mapping[str, str]] = {
-    "__consumer_offsets": {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"},
-    "__transaction_state": {
+INTERNAL_TOPIC_SETTINGS: Mapping[str, Mapping[str, str]] = {
+    OFFSETS_TOPIC: {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"},
+    TRANSACTIONS_TOPIC: {
         "cleanup.policy": "compact",
         "compression.type": "uncompressed",
         "min.insync.replicas": "1",
@@ -75,6 +86,9 @@ class Plan:
     topics: list[TakenTopic] = field(default_factory=list)
     settings: dict[Resource, dict[str, str]] = field(default_factory=dict)
     next_producer_id: int = 0
+    acls: dict[UUID, Acl] = field(default_factory=dict)
+    scram_users: dict[str, dict[str, ScramCredential]] = field(default_factory=dict)
+    quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
     not_taken: list[NotTaken] = field(default_factory=list)
 
     @property
@@ -122,15 +136,14 @@ def _plan_from_metadata(made: Plan, found: Survey, state: KraftState) -> None:
             made.leave("folder", str(log.path), "its topic is not in the cluster")
     made.next_producer_id = state.next_producer_id
     _plan_settings(made, state)
-    for kind, count in sorted(state.secrets_by_kind().items()):
-        made.leave(kind, f"{count} of them" if count > 1 else "1", "this broker does not serve these yet")
+    _plan_access(made, state)
 
 
 def _missing(partitions: Mapping[int, Partition], here: list[FoundLog], node_id: int) -> str:
     present = {log.partition.partition for log in here}
     absent = [index for index in sorted(partitions) if index not in present]
     if absent:
-        return f"these folders hold no log of {_numbered(absent)}"
+        return f"these log directories hold no log of {_numbered(absent)}"
     behind = [
         index
         for index, partition in sorted(partitions.items())
@@ -172,6 +185,26 @@ def _plan_settings(made: Plan, state: KraftState) -> None:
                 made.leave("settings", f"of broker {resource.name}", "it is another broker")
             case _:
                 made.leave("settings", f"of {resource.name}", "of a kind that is unknown here")
+
+
+def _plan_access(made: Plan, state: KraftState) -> None:
+    for acl_id, found in sorted(state.acls.items()):
+        wanted = WantedAcl(
+            found.resource, found.pattern, found.name, found.principal, found.host, found.operation, found.permission
+        )
+        try:
+            made.acls[acl_id] = checked_acl(wanted)
+        except KafkaError as error:
+            made.leave("ACL", f"of {found.principal} on {found.name}", error.message or error.code.name)
+    for user, credentials in sorted(state.scram_users.items()):
+        made.scram_users[user] = {MECHANISMS[each]: found for each, found in credentials.items() if each in MECHANISMS}
+    for entity, limits in state.quotas.items():
+        try:
+            made.quotas[checked_entity(entity)] = limits
+        except KafkaError as error:
+            made.leave("quota", " ".join(f"{kind} {name}" for kind, name in entity), error.message or error.code.name)
+    if state.has_tokens:
+        made.leave("delegation tokens", "all", "whoever has one makes a new one")
 
 
 def _known(made: Plan, whose: str, settings: Mapping[str, str], table: Settings) -> dict[str, str]:
@@ -220,7 +253,7 @@ def _plan_from_folders(made: Plan, found: Survey, new_uuid: UUID) -> None:
         if reason:
             made.leave("topic", name, reason)
             continue
-        settings = INTERNAL_TOPICS.get(name, KEPT_FOR_EVER)
+        settings = INTERNAL_TOPIC_SETTINGS.get(name, KEPT_FOR_EVER)
         topic_id = logs[0].topic_id or UUID(int=(new_uuid.int + number) % (1 << 128))
         epochs = tuple(log.last_leader_epoch for log in logs)
         made.topics.append(TakenTopic(name, topic_id, tuple(logs), epochs, settings))
@@ -236,7 +269,7 @@ def _gaps(logs: list[FoundLog]) -> str:
     indexes = [log.partition.partition for log in logs]
     absent = [index for index in range(indexes[-1] + 1) if index not in indexes]
     if absent:
-        return f"these folders hold no log of {_numbered(absent)}"
+        return f"these log directories hold no log of {_numbered(absent)}"
     if len({log.topic_id for log in logs}) > 1:
         return "its partitions have different topic ids"
     return ""
@@ -263,6 +296,16 @@ def entries(made: Plan) -> list[Put]:
         for index, epoch in enumerate(topic.leader_epochs):
             value = codec.encode_partition([made.node_id], [made.node_id], made.node_id, epoch)
             puts.append(Put(paths.partition(topic.name, index), value, ABSENT))
+    puts += [Put(paths.acl(acl_id), security_codec.encode_acl(acl), ABSENT) for acl_id, acl in made.acls.items()]
+    puts += [
+        Put(paths.scram_user(user), encode_scram_user(credentials), ABSENT)
+        for user, credentials in made.scram_users.items()
+        if credentials
+    ]
+    puts += [
+        Put(paths.quotas(entity), security_codec.encode_quotas(entity, limits), ABSENT)
+        for entity, limits in made.quotas.items()
+    ]
     return puts
 
 

@@ -1,4 +1,4 @@
-"""What lies in the folders of a stopped Apache Kafka broker. Only reads, and only what is small: no records."""
+"""What lies in the log directories of a stopped Apache Kafka broker. Only reads, and only what is small: no records."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from moldau.metadata.adoption.kraft_state import METADATA_LOG, KraftState, read_
 from moldau.storage.checkpoints import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, PARTITION_METADATA, parse_partition
 from moldau.storage.folders import Folder, Mark, parse_folder
 from moldau.storage.layout import LEADER_EPOCH_CHECKPOINT, LOG_SUFFIX, SNAPSHOT_SUFFIX, offsets_with_suffix
-from moldau.storage.log_directory import KRAFT_METADATA_TOPIC
 from moldau.storage.ownership import KafkaFolder, described_folder
 from moldau.storage.producer_snapshots import CorruptSnapshotError, decode_snapshot
 from moldau.types.ids import TopicPartition
+from moldau.types.internal_topics import METADATA_TOPIC
 from moldau.wire.batch import HEADER_SIZE, MAGIC_AT, MAGIC_V2
 
 
 class CannotAdoptError(Exception):
-    """These folders cannot be taken over; the message says what to do."""
+    """These log directories cannot be taken over; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def survey(paths: Sequence[Path]) -> Survey:
 
 @contextmanager
 def nobody_else(paths: Sequence[Path]) -> Iterator[None]:
-    """Raises CannotAdoptError if a broker runs on one of the folders. Nothing is created: a broker makes the file."""
+    """Raises CannotAdoptError if a broker runs on one of them. Nothing is created: a broker makes the file."""
     with ExitStack() as held:
         for path in paths:
             try:
@@ -96,7 +96,9 @@ def _identified(path: Path) -> KafkaFolder:
     properties = path / META_PROPERTIES
     found = described_folder(str(path), properties.read_bytes()) if properties.exists() else None
     if found is None:
-        raise CannotAdoptError(f"{path} is no folder of Apache Kafka: it has no meta.properties that Kafka wrote")
+        raise CannotAdoptError(
+            f"{path} is no log directory of Apache Kafka: it has no meta.properties that Kafka wrote"
+        )
     if not found.cluster_id or not found.node_id.isdecimal():
         raise CannotAdoptError(f"{path}/meta.properties does not tell cluster.id and node.id")
     return found
@@ -108,7 +110,7 @@ def _check_same_broker(folders: Sequence[KafkaFolder]) -> None:
         if (other.cluster_id, other.node_id) != (first.cluster_id, first.node_id):
             raise CannotAdoptError(
                 f"{other.path} belongs to broker {other.node_id} of cluster {other.cluster_id}, {first.path} to broker "
-                f"{first.node_id} of cluster {first.cluster_id}; give the folders of one broker"
+                f"{first.node_id} of cluster {first.cluster_id}; give the log directories of one broker"
             )
 
 
@@ -123,7 +125,7 @@ def _check_stopped(path: Path) -> None:
 def _partition_folders(path: Path) -> list[Folder]:
     names = sorted(each.name for each in path.iterdir() if each.is_dir())
     found = [folder for name in names if (folder := parse_folder(name)) is not None]
-    return [folder for folder in found if folder.partition.topic != KRAFT_METADATA_TOPIC]
+    return [folder for folder in found if folder.partition.topic != METADATA_TOPIC]
 
 
 def _found_log(path: Path, partition: TopicPartition) -> FoundLog:
@@ -175,5 +177,5 @@ def _kraft_state(folders: Sequence[KafkaFolder]) -> KraftState | None:
         return None
     given = os.pathsep.join(folder.path for folder in folders)
     raise CannotAdoptError(
-        f"{METADATA_LOG} is not in {given}: give all folders of log.dirs, and that of metadata.log.dir if it is another"
+        f"{METADATA_LOG} is not in {given}: give all entries of log.dirs, and that of metadata.log.dir if it is another"
     )

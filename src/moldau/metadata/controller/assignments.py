@@ -10,7 +10,7 @@ from moldau.metadata.controller.placement import UsableBroker, place
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import Put
 from moldau.types.errors import ErrorCode, KafkaError
-from moldau.work.turns import Work
+from moldau.work.slices import Work
 
 
 def place_replicas(

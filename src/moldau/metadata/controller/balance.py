@@ -9,7 +9,7 @@ from moldau.metadata.controller.partition_changes import value_after
 from moldau.metadata.controller.standing import Standing
 from moldau.metadata.image import NO_LEADER, ClusterImage
 from moldau.types.ids import TopicPartition
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 DEFAULT_PERCENTAGE = 10
 MAX_ELECTIONS = 1_000

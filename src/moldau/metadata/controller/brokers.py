@@ -36,7 +36,8 @@ def put_state(
     shutting_down: bool = False,
     offline_directories: Sequence[UUID] | None = None,
 ) -> Put:
-    """The controller's entry about the broker as it is registered now; None keeps what it says of failed folders."""
+    """The controller's entry about the broker as it is registered now; None keeps what it says of failed
+    directories."""
     present = broker.state
     failed = broker.offline_directories if offline_directories is None else tuple(offline_directories)
     entry = BrokerStateEntry(

@@ -15,7 +15,7 @@ from moldau.metadata.controller.min_insync import MIN_INSYNC_REPLICAS
 from moldau.metadata.controller.partition_changes import put_partition
 from moldau.metadata.image import ClusterImage, TopicImage
 from moldau.metadata.store import Operation, Put
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 
 def ended_claims(image: ClusterImage, operations: Sequence[Operation], broker: BrokerConfig) -> Work[list[Put]]:

@@ -27,7 +27,7 @@ from moldau.metadata.controller.min_insync import check_min_insync
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import Delete, Operation, Put
 from moldau.types.errors import ErrorCode, KafkaError
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 _OPERATIONS = frozenset(AlterOperation)
 RESOURCES_PER_TURN = 6
@@ -60,10 +60,16 @@ class AlteredResource:
 
 
 MayAlter: TypeAlias = Callable[[ResourceType, str], bool]
+Try: TypeAlias = Callable[[BrokerConfig], None]
+"""Raises KafkaError where this broker could not work with this configuration, for reasons outside the settings."""
 
 
 def everything(_kind: ResourceType, _name: str) -> bool:
     return True
+
+
+def not_tried(_config: BrokerConfig) -> None:
+    pass
 
 
 def incremental_alter_configs(
@@ -74,6 +80,7 @@ def incremental_alter_configs(
     validate_only: bool = False,
     may_alter: MayAlter = everything,
     loggers: Collection[str] = (),
+    try_out: Try = not_tried,
 ) -> Work[Decision[list[AlteredResource]]]:
     """Each resource is altered as a whole or not at all. Levels of loggers are only checked: they are not metadata."""
     repeated = _repeated(resources)
@@ -93,12 +100,15 @@ def incremental_alter_configs(
                 check_logger_changes(resource.resource_name, resource.changes, broker.node_id, loggers)
             else:
                 name = resource.resource_name
+                changed = None
                 if kind is ResourceType.BROKER:
-                    _check_broker_changes(image, resource, broker)
+                    changed = _check_broker_changes(image, resource, broker)
                 if unknown_operation:
                     # Apache Kafka's controller answers nothing better, and to all that it was sent.
                     raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
                 _check_permission(may_alter, kind, name)
+                if changed is not None:
+                    try_out(changed)
                 current = settings_of(image, kind, name).values
                 check_min_insync(kind, name, _altered(resource.changes))
                 operations += _stored(image, kind, name, _changed(kind, current, resource.changes), broker)
@@ -117,6 +127,7 @@ def alter_configs(
     *,
     validate_only: bool = False,
     may_alter: MayAlter = everything,
+    try_out: Try = not_tried,
 ) -> Work[Decision[list[AlteredResource]]]:
     """Each resource gets exactly the settings given, or keeps those it has."""
     repeated = _repeated(resources)
@@ -133,10 +144,13 @@ def alter_configs(
             if kind is ResourceType.BROKER_LOGGER:
                 raise _unknown_type(resource.resource_type)
             wanted = {key: value for key, value in resource.settings if value is not None}
+            changed = None
             if kind is ResourceType.BROKER:
                 _check_broker_name(image, name, broker.node_id)
-                _check_broker_settings(wanted, broker, per_broker=bool(name))
+                changed = _check_broker_settings(wanted, name, broker)
             _check_permission(may_alter, kind, name)
+            if changed is not None:
+                try_out(changed)
             check_min_insync(kind, name, _differing(settings_of(image, kind, name).values, wanted))
             operations += _stored(image, kind, name, wanted, broker)
         except KafkaError as error:
@@ -246,7 +260,7 @@ def _stored(
     return [Put(path_of(kind, name), codec.encode_settings(wanted, current.unknown), current.version)]
 
 
-def _check_broker_changes(image: ClusterImage, resource: ResourceChanges, broker: BrokerConfig) -> None:
+def _check_broker_changes(image: ClusterImage, resource: ResourceChanges, broker: BrokerConfig) -> BrokerConfig | None:
     name = resource.resource_name
     _check_broker_name(image, name, broker.node_id)
     known = broker_settings()
@@ -262,7 +276,7 @@ def _check_broker_changes(image: ClusterImage, resource: ResourceChanges, broker
                 raise KafkaError(ErrorCode.INVALID_CONFIG, message)
     current = settings_of(image, ResourceType.BROKER, name).values
     wanted = _changed(ResourceType.BROKER, current, resource.changes)
-    _check_broker_settings(wanted, broker, per_broker=bool(name))
+    return _check_broker_settings(wanted, name, broker)
 
 
 def _check_broker_name(image: ClusterImage, name: str, node_id: int) -> None:
@@ -271,11 +285,13 @@ def _check_broker_name(image: ClusterImage, name: str, node_id: int) -> None:
         raise invalid_request(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 
-def _check_broker_settings(wanted: Mapping[str, str], broker: BrokerConfig, *, per_broker: bool) -> None:
+def _check_broker_settings(wanted: Mapping[str, str], name: str, broker: BrokerConfig) -> BrokerConfig | None:
+    """How this broker would be configured; None if it is about another one."""
     try:
-        apply_updates(broker, wanted, per_broker=per_broker)
+        changed = apply_updates(broker, wanted, per_broker=bool(name))
     except ConfigError as error:
         raise invalid_request(str(error)) from error
+    return changed if not name or parse_node_id(name) == broker.node_id else None
 
 
 def _check_permission(may_alter: MayAlter, kind: ResourceType, name: str) -> None:

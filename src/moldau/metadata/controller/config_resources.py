@@ -43,7 +43,7 @@ SHORTEST_PUSH_INTERVAL_MS = 100
 LONGEST_PUSH_INTERVAL_MS = 3_600_000
 
 # A group's setting, and the broker's settings that bound it from below and from above; in Kafka's order.
-_GROUP_BOUNDS = (
+GROUP_BOUNDS = (
     ("consumer.heartbeat.interval.ms", "group.consumer.{}.heartbeat.interval.ms", "min max"),
     ("consumer.session.timeout.ms", "group.consumer.{}.session.timeout.ms", "min max"),
     ("consumer.assignment.interval.ms", "group.consumer.{}.assignment.interval.ms", "min max"),
@@ -125,7 +125,7 @@ def _check_group(name: str, settings: Mapping[str, str], broker: BrokerConfig) -
         if key not in known:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {key}")
     values = _parsed(known, settings)
-    for key, bound, sides in _GROUP_BOUNDS:
+    for key, bound, sides in GROUP_BOUNDS:
         if "min" in sides and _number(values[key]) < _number(broker.values[bound.format("min")]):
             raise _group_refused(f"{key} must be greater than or equal to {bound.format('min')}")
         if _number(values[key]) > _number(broker.values[bound.format("max")]):

@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import Operation, Put
-from moldau.work.turns import Work, at_once, pauses
+from moldau.work.slices import Work, at_once, pauses
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -71,6 +71,14 @@ class Rng(Protocol):
 
 Permission: TypeAlias = Callable[[str], bool]
 """Whether the client may do what is asked to the topic of this name."""
+
+
+Charge: TypeAlias = Callable[[int], None]
+"""Counts partitions that a client is about to have made or deleted. Raises THROTTLING_QUOTA_EXCEEDED."""
+
+
+def free_of_charge(_partitions: int) -> None:
+    pass
 
 
 def everyone(_topic: str) -> bool:

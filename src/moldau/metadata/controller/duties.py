@@ -15,12 +15,13 @@ from uuid import UUID
 from moldau.config.broker import BrokerConfig
 from moldau.metadata.controller.balance import DEFAULT_PERCENTAGE, balancing
 from moldau.metadata.controller.decision import PARTITIONS_PER_COMMIT, Decision
+from moldau.metadata.controller.features import unsupported
 from moldau.metadata.controller.fencing import fence, unfence
 from moldau.metadata.controller.levels import Settled, settling, unsettled
 from moldau.metadata.controller.orphans import sweeping
 from moldau.metadata.controller.standing import Standing
 from moldau.metadata.image import ClusterImage
-from moldau.work.turns import Work
+from moldau.work.slices import Work
 
 _NOBODY: Mapping[int, int] = MappingProxyType({})
 
@@ -56,7 +57,6 @@ class Done:
     unfenced: tuple[int, ...] = ()
     partitions: int = 0
     elections: int = 0
-    unclean_elections: int = 0
     swept: int = 0
     balanced: bool = False
 
@@ -112,6 +112,7 @@ def _coming(image: ClusterImage, alive: Collection[int], evidence: Evidence) -> 
         and broker.id in alive
         and broker.incarnation not in evidence.dead
         and evidence.caught_up.get(broker.id) == broker.epoch
+        and unsupported(broker.features, image.features.levels) is None  # raised while it registered
     )
 
 
@@ -124,6 +125,5 @@ def _done(
         unfenced=unfenced,
         partitions=len(settled),
         elections=len(elected),
-        unclean_elections=sum(each.unclean for each in elected),
         balanced=balanced,
     )

@@ -16,7 +16,7 @@ from moldau.metadata.image import NO_LEADER, ClusterImage, PartitionImage
 from moldau.metadata.store import Operation
 from moldau.types.errors import ErrorCode
 from moldau.types.ids import TopicPartition
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 
 class ElectionKind(IntEnum):

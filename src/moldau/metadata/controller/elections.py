@@ -2,7 +2,7 @@
 
 Every rule that touches a partition says what it wants as a Draft and lets `settle` do the rest, in this order:
 
-0. whoever is fenced, leaving, or has lost the folder leaves the in-sync set;
+0. whoever is fenced, leaving, or has lost the directory leaves the in-sync set;
 1. a reassignment whose target is in sync is complete: what it removes leaves;
 2. whoever leaves an in-sync set that is smaller than the minimum stays eligible to lead (ELR, KIP-966): nothing is
    committed without it from then on. Not so one that came back from an unclean stop;
@@ -43,15 +43,19 @@ class TopicRules:
     min_in_sync: int
     unclean: bool
 
+    def needed_of(self, replicas: Collection[int]) -> int:
+        """How many must be in sync for anything to be committed, in a partition with these replicas. Partitions of one
+        topic may have different numbers of them."""
+        return min(self.min_in_sync, len(replicas))
+
     @property
     def election(self) -> Election:
         return Election.UNCLEAN if self.unclean else Election.CLEAN
 
 
 def rules_of(topic: TopicImage, broker: BrokerConfig) -> TopicRules:
-    factor = len(topic.partitions[0].replicas) if topic.partitions else 1
     minimum, unclean = (_setting(topic, broker, name) for name in (MIN_INSYNC_REPLICAS, UNCLEAN_ELECTIONS))
-    return TopicRules(min(int(minimum), factor), bool(unclean))
+    return TopicRules(int(minimum), bool(unclean))
 
 
 def _setting(topic: TopicImage, broker: BrokerConfig, name: str) -> Any:
@@ -80,14 +84,15 @@ def settle(
     """The partition as the draft wants it; equal to `old` where nothing changes. Partition epoch and version are left
     to whoever writes it."""
     draft = completed(replace(draft, isr=tuple(each for each in draft.isr if standing.is_fit(each, old))))
-    elr = _eligible(old, draft, standing, rules.min_in_sync)
+    needed = rules.needed_of(draft.replicas)
+    elr = _eligible(old, draft, standing, needed)
     leader, unclean = _elect(old, draft, elr, standing, election)
     isr, recovering = draft.isr, draft.recovering
     if unclean:
         isr, elr, recovering = (leader,), (), True
     elif leader in elr:
         # From now on it commits by itself, if one replica is enough: the others' claim ends.
-        isr, elr = (leader,), without(elr, (leader,)) if rules.min_in_sync > 1 else ()
+        isr, elr = (leader,), without(elr, (leader,)) if needed > 1 else ()
     left = any(replica not in draft.replicas for replica in old.replicas)
     return replace(
         old,
@@ -119,8 +124,8 @@ def without(replicas: Iterable[int], others: Collection[int]) -> tuple[int, ...]
     return tuple(replica for replica in replicas if replica not in others)
 
 
-def _eligible(old: PartitionImage, draft: Draft, standing: Standing, min_in_sync: int) -> tuple[int, ...]:
-    if len(draft.isr) >= min_in_sync:
+def _eligible(old: PartitionImage, draft: Draft, standing: Standing, needed: int) -> tuple[int, ...]:
+    if len(draft.isr) >= needed:
         return ()
     return tuple(
         replica

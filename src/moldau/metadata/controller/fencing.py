@@ -14,7 +14,7 @@ from moldau.metadata.controller.decision import PARTITIONS_PER_COMMIT, Decision
 from moldau.metadata.controller.levels import Settled, settling, unsettled
 from moldau.metadata.controller.standing import Standing
 from moldau.metadata.image import ClusterImage
-from moldau.work.turns import Work
+from moldau.work.slices import Work
 
 
 def fence(

@@ -15,7 +15,7 @@ from moldau.metadata.controller.standing import Standing
 from moldau.metadata.image import ClusterImage, PartitionImage
 from moldau.metadata.store import Operation
 from moldau.types.errors import ErrorCode, KafkaError
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 ANY_EPOCH = -1
 

@@ -14,11 +14,12 @@ from moldau.metadata import paths
 from moldau.metadata.controller.elections import Draft, TopicRules, rules_of, settle
 from moldau.metadata.controller.partition_changes import value_after
 from moldau.metadata.controller.standing import Standing
-from moldau.metadata.image import INTERNAL_TOPICS, NO_LEADER, ClusterImage, PartitionImage
+from moldau.metadata.image import NO_LEADER, ClusterImage, PartitionImage
 from moldau.metadata.partition_index import PartitionIndex
 from moldau.metadata.store import Put
 from moldau.types.ids import TopicPartition
-from moldau.work.turns import Work, pauses
+from moldau.types.internal_topics import INTERNAL_TOPICS
+from moldau.work.slices import Work, pauses
 
 NOTHING = b""
 """The value of an entry that stays as it is."""
@@ -26,12 +27,11 @@ NOTHING = b""
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A partition that changes. `elected`: its leader epoch rises. `unclean`: its new leader may lack something."""
+    """A partition that changes. `elected`: its leader epoch rises."""
 
     place: TopicPartition
     put: Put
     elected: bool
-    unclean: bool = False
 
 
 class RulesOfTopics:
@@ -84,7 +84,6 @@ def changed(place: TopicPartition, old: PartitionImage, new: PartitionImage, val
         place,
         Put(paths.partition(*place), value, old.version),
         elected=new.leader_epoch != old.leader_epoch,
-        unclean=new.recovering and not old.recovering,
     )
 
 
@@ -105,13 +104,13 @@ def unsettled(image: ClusterImage, index: PartitionIndex, standing: Standing) ->
         if not standing.is_active(broker):
             places.update(index.in_sync_at(broker), index.led_by(broker))
         elif image.brokers[broker].offline_directories:
-            places.update((yield from _in_failed_folders(image, index.in_sync_at(broker), broker)))
+            places.update((yield from _in_failed_directories(image, index.in_sync_at(broker), broker)))
     for broker in standing.untrusted:
         places.update((yield from _eligible_at(image, index.held_by(broker), broker)))
     return places
 
 
-def _in_failed_folders(
+def _in_failed_directories(
     image: ClusterImage, places: Iterable[TopicPartition], broker: int
 ) -> Work[list[TopicPartition]]:
     failed = image.brokers[broker].offline_directories

@@ -9,7 +9,7 @@ from __future__ import annotations
 from moldau.metadata import paths
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import ABSENT, Delete
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 
 def sweeping(image: ClusterImage) -> Work[list[Delete]]:

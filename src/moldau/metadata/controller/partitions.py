@@ -8,11 +8,19 @@ from dataclasses import dataclass
 
 from moldau.metadata import codec, paths
 from moldau.metadata.controller import assignments
-from moldau.metadata.controller.decision import MAX_RECORDS_PER_REQUEST, Decision, Permission, Rng, everyone
+from moldau.metadata.controller.decision import (
+    MAX_RECORDS_PER_REQUEST,
+    Charge,
+    Decision,
+    Permission,
+    Rng,
+    everyone,
+    free_of_charge,
+)
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import Operation, Put
 from moldau.types.errors import ErrorCode, KafkaError
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +46,7 @@ def create_partitions(
     *,
     validate_only: bool = False,
     may_alter: Permission = everyone,
+    charge: Charge = free_of_charge,
 ) -> Work[Decision[list[GrownTopic]]]:
     """Each topic succeeds or fails alone."""
     names = Counter(topic.name for topic in topics)
@@ -48,7 +57,7 @@ def create_partitions(
         if names[topic.name] > 1 or not may_alter(topic.name):
             continue
         try:
-            puts = yield from _grow(image, topic, room, rng)
+            puts = yield from _grow(image, topic, room, rng, charge)
         except KafkaError as error:
             answers.append(GrownTopic(topic.name, error.code, error.message))
         else:
@@ -63,7 +72,7 @@ def create_partitions(
     return Decision(() if validate_only else operations, answers)
 
 
-def _grow(image: ClusterImage, request: MorePartitions, room: int, rng: Rng) -> Work[list[Put]]:
+def _grow(image: ClusterImage, request: MorePartitions, room: int, rng: Rng, charge: Charge) -> Work[list[Put]]:
     paused = pauses()
     topic = image.topics.get(request.name)
     if topic is None:
@@ -86,6 +95,7 @@ def _grow(image: ClusterImage, request: MorePartitions, room: int, rng: Rng) -> 
     if additional > room:
         # So answers Apache Kafka, which runs into a bound of its own here.
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    charge(additional)
     factor = len(topic.partitions[0].replicas)
     replica_sets: Sequence[Sequence[int]]
     if request.assignments is None:

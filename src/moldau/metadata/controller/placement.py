@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from moldau.metadata.controller.decision import Rng
 from moldau.types.errors import ErrorCode, KafkaError
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 T = TypeVar("T")
 

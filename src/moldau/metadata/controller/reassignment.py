@@ -19,7 +19,7 @@ from moldau.metadata.image import ClusterImage, PartitionImage
 from moldau.metadata.store import Operation
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from moldau.metadata.controller.levels import settling, unsettled
 from moldau.metadata.controller.standing import Standing
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import Operation
-from moldau.work.turns import Work
+from moldau.work.slices import Work
 
 
 @dataclass(frozen=True, slots=True)

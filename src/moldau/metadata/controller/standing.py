@@ -4,9 +4,9 @@ A broker that registers anew stays fenced until it is taken in. What it had befo
 
 - it stopped cleanly, or was killed while the machine ran on (same boot id): all it acknowledged is on its disks;
 - else the page cache may be lost: it has no claim to hold what was committed (the unclean shutdown of KIP-966);
-- none of its log folders is left: its disk was lost or wiped, and so was all it held.
+- none of its log directories is left: its disk was lost or wiped, and so was all it held.
 
-A replica whose folder is known is fit only while that folder is there: it waits for its disk, and no other will do.
+A replica whose directory is known is fit only while that is there: it waits for its disk, and no other will do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from moldau.metadata.image import BrokerImage, ClusterImage, PartitionImage
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """How a broker comes back: whether unsynced pages may be lost, some of its folders, or all of them."""
+    """How a broker comes back: whether unsynced pages may be lost, some of its directories, or all of them."""
 
     unclean: bool = False
     lost_some: bool = False
@@ -59,26 +59,26 @@ class Standing:
         forgotten: Collection[int] = (),
         trust_boot_id: bool = True,
     ) -> None:
-        self._folders: dict[int, frozenset[UUID] | None] = {}
+        self._directories: dict[int, frozenset[UUID] | None] = {}
         self._returns: dict[int, Return] = {}
         for number, broker in image.brokers.items():
             if (broker.is_active or number in joining) and number not in leaving and number not in forgotten:
-                self._folders[number] = _folders(broker)
+                self._directories[number] = _directories(broker)
             gone = number in forgotten
             found = GONE if gone else how_it_returns(broker, trust_boot_id=trust_boot_id)
             if found != IN_ORDER:
                 self._returns[number] = found
 
     def is_active(self, broker: int) -> bool:
-        return broker in self._folders
+        return broker in self._directories
 
     def is_fit(self, broker: int, partition: PartitionImage) -> bool:
-        """Whether the broker takes part, and its replica of this partition is in a folder that serves."""
-        if broker not in self._folders:
+        """Whether the broker takes part, and its replica of this partition is in a directory that serves."""
+        if broker not in self._directories:
             return False
-        folders = self._folders[broker]
-        folder = partition.directory_of(broker)
-        return folders is None or folder is None or folder in folders
+        directories = self._directories[broker]
+        directory = partition.directory_of(broker)
+        return directories is None or directory is None or directory in directories
 
     def may_hold_all(self, broker: int, partition: PartitionImage) -> bool:
         """Whether the replica, out of sync as it is, can be trusted to have kept what it had."""
@@ -100,6 +100,6 @@ class Standing:
         return sorted(self._returns)
 
 
-def _folders(broker: BrokerImage) -> frozenset[UUID] | None:
+def _directories(broker: BrokerImage) -> frozenset[UUID] | None:
     """Those that serve; None where the broker has not said which it has."""
     return frozenset(broker.directories) - frozenset(broker.offline_directories) if broker.directories else None

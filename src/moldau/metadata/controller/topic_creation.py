@@ -12,9 +12,16 @@ from moldau.config.definition import ConfigError
 from moldau.config.topic import validate_overrides
 from moldau.metadata import codec, paths
 from moldau.metadata.controller import assignments, topic_ids
-from moldau.metadata.controller.decision import MAX_RECORDS_PER_REQUEST, Decision, Permission, Rng, everyone
+from moldau.metadata.controller.decision import (
+    MAX_RECORDS_PER_REQUEST,
+    Charge,
+    Decision,
+    Permission,
+    Rng,
+    everyone,
+    free_of_charge,
+)
 from moldau.metadata.controller.topic_names import (
-    CLUSTER_METADATA,
     check_topic_name,
     has_colliding_characters,
     metric_name,
@@ -23,7 +30,8 @@ from moldau.metadata.image import ClusterImage
 from moldau.metadata.store import ABSENT, Operation, Put
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import ZERO_TOPIC_ID
-from moldau.work.turns import Work, pauses
+from moldau.types.internal_topics import METADATA_TOPIC
+from moldau.work.slices import Work, pauses
 
 UNSET = -1
 MAX_PARTITIONS_PER_REQUEST = 10_000
@@ -63,19 +71,20 @@ def create_topics(
     *,
     validate_only: bool = False,
     may_create: Permission = everyone,
+    charge: Charge = free_of_charge,
 ) -> Work[Decision[list[CreatedTopic]]]:
     """Each topic succeeds or fails alone, except that a request beyond the size limits fails as a whole."""
     if _requested_partitions(topics, broker) > MAX_PARTITIONS_PER_REQUEST:
         return _all_refused(topics, "Excessively large number of partitions per request.")
     names = Counter(topic.name for topic in topics)
-    wanted = [t for t in topics if names[t.name] == 1 and t.name != CLUSTER_METADATA and may_create(t.name)]
+    wanted = [t for t in topics if names[t.name] == 1 and t.name != METADATA_TOPIC and may_create(t.name)]
     collisions = _Collisions(image)
     paused = pauses(TOPICS_PER_TURN)
     operations: list[Operation] = []
     answers = []
     for topic in wanted:
         try:
-            created, puts = yield from _create(image, topic, broker, collisions, rng, new_uuid)
+            created, puts = yield from _create(image, topic, broker, collisions, rng, new_uuid, charge)
         except KafkaError as error:
             created, puts = CreatedTopic(topic.name, error.code, error.message), []
         operations += puts
@@ -93,8 +102,8 @@ def _never_tried(names: Mapping[str, int], may_create: Permission) -> list[Creat
     for name, times in names.items():
         if times > 1:
             answers.append(CreatedTopic(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-        elif name == CLUSTER_METADATA:
-            message = f"Creation of internal topic {CLUSTER_METADATA} is prohibited."
+        elif name == METADATA_TOPIC:
+            message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
             answers.append(CreatedTopic(name, ErrorCode.INVALID_REQUEST, message))
         elif not may_create(name):
             answers.append(CreatedTopic(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
@@ -145,6 +154,7 @@ def _create(
     collisions: _Collisions,
     rng: Rng,
     new_uuid: Callable[[], UUID],
+    charge: Charge,
 ) -> Work[tuple[CreatedTopic, list[Put]]]:
     name = topic.name
     if name in image.topics:
@@ -156,6 +166,7 @@ def _create(
     configs = _checked_configs(topic, broker)
     placing = _chosen_partitions(image, topic) if topic.assignments else _placed_partitions(image, topic, broker, rng)
     partitions = yield from placing
+    charge(len(partitions))
     topic_id = topic_ids.new_topic_id(image, new_uuid)
     puts = []
     if configs:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from moldau.metadata import paths
-from moldau.metadata.controller.decision import Decision, Permission, everyone
+from moldau.metadata.controller.decision import Charge, Decision, Permission, everyone, free_of_charge
 from moldau.metadata.image import ClusterImage, TopicImage
 from moldau.metadata.store import ABSENT, Delete, Operation
-from moldau.types.errors import ErrorCode
+from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import ZERO_TOPIC_ID
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ def delete_topics(
     *,
     may_describe: Permission = everyone,
     may_delete: Permission = everyone,
+    charge: Charge = free_of_charge,
 ) -> Work[Decision[list[DeletedTopic]]]:
     """Each topic succeeds or fails alone. Names and ids that a client may not know are not confirmed to it."""
     answers, names, ids = _sorted_references(references)
@@ -67,6 +68,11 @@ def delete_topics(
             found[topic.id] = topic
     operations: list[Operation] = []
     for topic in found.values():
+        try:
+            charge(len(topic.partitions))
+        except KafkaError as error:
+            answers.append(DeletedTopic(topic.name, topic.id, error.code, error.message))
+            continue
         operations += yield from _deletions(topic)
         answers.append(DeletedTopic(topic.name, topic.id))
     return Decision(operations, answers)

@@ -7,7 +7,6 @@ import re
 from moldau.types.errors import ErrorCode, KafkaError
 
 MAX_LENGTH = 249
-CLUSTER_METADATA = "__cluster_metadata"
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -31,11 +31,13 @@ class _Append:
     done: asyncio.Future[Outcome]
     sent: bool = False
     place: Revision | None = None
+    first_sent_at: float | None = None
 
 
 class Appender:
-    """`on_entry(revision, frame)` is told of the places that this store's own commits got; `on_failure` of what makes
-    appending impossible for good."""
+    """`on_entry(revision, frame)` is told of the places that this store's own commits got; `on_judged(sent_at)` of
+    each that was read in the log, before which nothing is left to read; `on_failure` of what makes appending impossible
+    for good."""
 
     def __init__(
         self,
@@ -44,13 +46,14 @@ class Appender:
         new_writer: Callable[[], int],
         clock: Callable[[], float],
         on_entry: Callable[[Revision, bytes], None],
+        on_judged: Callable[[float], None],
         on_failure: Callable[[StoreError], None],
     ) -> None:
         self._port = port
         self._layout = layout
         self._new_writer = new_writer
         self._clock = clock
-        self._on_entry = on_entry
+        self._on_entry, self._on_judged = on_entry, on_judged
         self._on_failure = on_failure
         self._writer = new_writer()
         self._next_number = 1
@@ -90,6 +93,8 @@ class Appender:
         append = self._open.pop(outcome.number, None)
         if append is None:
             return
+        if append.first_sent_at is not None:
+            self._on_judged(append.first_sent_at)
         if not append.done.done():
             append.done.set_result(outcome)
         self._window = min(2 * self._window, OUTCOMES_KEPT)
@@ -164,6 +169,8 @@ class Appender:
 
     def _send(self, append: _Append) -> None:
         generation, sent_at = self._generation, self._clock()
+        if append.first_sent_at is None:
+            append.first_sent_at = sent_at
         answer = self._port.create(self._layout.new_entry(generation), append.frame, sequence=True)
         answer.add_done_callback(lambda answer: self._answered(append, generation, sent_at, answer))
 

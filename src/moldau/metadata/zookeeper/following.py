@@ -33,6 +33,8 @@ class FollowedStore(Protocol):
 
     def replaced(self, before: History, after: History) -> None: ...
 
+    def read_to_the_end(self, as_of: float) -> None: ...
+
 
 class Follower:
     def __init__(self, port: Port, layout: Layout, store: FollowedStore) -> None:
@@ -44,6 +46,7 @@ class Follower:
         self._watched: Revision | None = None
         self._suspicious: Revision | None = None
         self._head_is_old = True
+        self._answered_at: float | None = None
         self.head = Head()
         self.head_version: int | None = None
         self.history = History()
@@ -59,6 +62,12 @@ class Follower:
         if reconnected:
             self._watched = None
         self._head_is_old = True
+        self._wake.set()
+
+    def prove_the_end(self, answered_at: float) -> None:
+        """A majority has answered what was sent then. Once the log is read to its end, as it is from now on, nothing of
+        that time is missing: the store is told."""
+        self._answered_at = answered_at
         self._wake.set()
 
     def _watch_fired(self) -> None:
@@ -87,17 +96,23 @@ class Follower:
         if following in self._known:
             await self._judge(self._known.pop(following))
             return
-        if self._head_is_old:
+        answered_at = self._answered_at
+        if self._head_is_old or answered_at is not None:
             await self._read_head()
         # An own commit that has a later place: this one is there too, or it is missing for good.
         later_is_known = bool(self._known)
-        ask = self._watched != following or self.head.revision >= following or later_is_known
+        is_asked = answered_at is not None or self._watched != following
+        ask = is_asked or self.head.revision >= following or later_is_known
         if ask and await self._is_there(following):
             await self._read_many(following)
         elif self.head.revision >= following:
             await self._load_snapshot()
         elif self._suspicious == following or later_is_known:
             await self._check_gap(following)
+        elif answered_at is not None:
+            if self._answered_at == answered_at:
+                self._answered_at = None
+            self._store.read_to_the_end(answered_at)
         elif following not in self._known:
             await self._wake.wait()
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from moldau.metadata.entries import Entries, Planned, planning, take_in
 from moldau.metadata.frames import Commit
 from moldau.metadata.store import Operation, Revision, VersionConflictError
-from moldau.work.turns import Work
+from moldau.work.slices import Work
 
 WRITER_MEMORY = 65_536
 OUTCOMES_KEPT = 64

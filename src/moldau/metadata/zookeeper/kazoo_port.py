@@ -20,11 +20,12 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from kazoo import exceptions
-from kazoo.client import KazooClient
-from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import EventType, KazooState
 
+from moldau.config.zookeeper_security import OPEN, ZooKeeperSecurity
 from moldau.metadata.store import SessionState, StoreUnreachableError
+from moldau.metadata.zookeeper.login import LoggedIn, lock_of, make_client
 from moldau.metadata.zookeeper.port import (
     BadVersionError,
     ConnectionLostError,
@@ -61,28 +62,27 @@ _LOST = (
 )
 
 
-class QuickHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    def __init__(self, connect_seconds: float) -> None:
-        super().__init__()
-        self._connect_seconds = connect_seconds
-
-    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
-        kwargs["timeout"] = min(kwargs.get("timeout") or self._connect_seconds, self._connect_seconds)
-        return super().create_connection(*args, **kwargs)
-
-
 class KazooPort:
-    def __init__(self, hosts: str, session_seconds: float) -> None:
+    def __init__(
+        self, hosts: str, session_seconds: float, security: ZooKeeperSecurity = OPEN, secret: str = ""
+    ) -> None:
         """Use `connect`."""
         self._loop = asyncio.get_running_loop()
         self._hosts = hosts
         self._session_seconds = session_seconds
-        self._client = KazooClient(
-            hosts=hosts,
-            timeout=session_seconds,
-            handler=QuickHandler(session_seconds / CONNECT_SHARE),
+        self._security = security
+        self._secret = secret
+        self._login = LoggedIn()
+        self._granted_seconds = session_seconds
+        self._client = make_client(
+            hosts,
+            session_seconds,
+            security,
+            self._login,
+            quiet_logger(),
+            session_seconds / CONNECT_SHARE,
+            self._was_granted,
             connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": MAX_PAUSE_SECONDS},
-            logger=quiet_logger(),
         )
         self._client.add_listener(self._state_changed)
         self._state = SessionState.LOST
@@ -92,11 +92,23 @@ class KazooPort:
         self._client_lock = threading.Lock()
         self._watchdog = Watchdog(session_seconds, self._close_session, boot_seconds)
         self._reopening: Future[None] | None = None
+        self.timed: Callable[[float], None] = lambda _milliseconds: None
 
     @classmethod
-    async def connect(cls, hosts: str, session_seconds: float, connect_seconds: float) -> KazooPort:
-        """`hosts` without a chroot. Raises StoreUnreachableError."""
-        port = cls(hosts, session_seconds)
+    async def connect(
+        cls,
+        hosts: str,
+        session_seconds: float,
+        connect_seconds: float,
+        security: ZooKeeperSecurity = OPEN,
+        secret: str = "",
+    ) -> KazooPort:
+        """`hosts` without a chroot; nodes below `secret` may be read by nobody else, where they are locked at all.
+        Raises StoreUnreachableError."""
+        try:
+            port = cls(hosts, session_seconds, security, secret)
+        except ValueError as error:
+            raise StoreUnreachableError(f"zookeeper.{error}") from None
         connected = asyncio.Event()
         port.on_state(lambda state: connected.set() if state is SessionState.CONNECTED else None)
         await asyncio.to_thread(port._client.start_async)
@@ -105,7 +117,7 @@ class KazooPort:
         except BaseException as error:
             await port.close()
             if isinstance(error, TimeoutError):
-                raise StoreUnreachableError(unreachable(hosts, connect_seconds)) from None
+                raise StoreUnreachableError(unreachable(hosts, connect_seconds, port.problem)) from None
             raise
         port._listeners.clear()
         port._watchdog.start()
@@ -116,16 +128,41 @@ class KazooPort:
         return self._state
 
     @property
+    def problem(self) -> str | None:
+        """Why the last login was refused."""
+        return self._login.problem
+
+    @property
     def session_id(self) -> int:
         client_id = self._client.client_id
         return 0 if client_id is None else int(client_id[0])
 
+    @property
+    def granted_seconds(self) -> float:
+        return self._granted_seconds
+
+    def _was_granted(self, seconds: float) -> None:
+        """In kazoo's thread."""
+        if 0 < seconds < self._session_seconds and seconds != self._granted_seconds:
+            LOG.warning(
+                "ZooKeeper lets sessions live for %g s, not for the %g s of zookeeper.session.timeout.ms; its "
+                "maxSessionTimeout (20 ticks unless set) would have to be longer",
+                seconds,
+                self._session_seconds,
+            )
+        if seconds > 0:
+            self._granted_seconds = seconds
+
     # --- calls ---
 
     def create(self, path: str, value: bytes, *, ephemeral: bool = False, sequence: bool = False) -> Future[str]:
+        acl = self._lock_of(path)
         return self._call(
-            lambda: self._client.create_async(path, value, ephemeral=ephemeral, sequence=sequence), as_it_is
+            lambda: self._client.create_async(path, value, acl, ephemeral=ephemeral, sequence=sequence), as_it_is
         )
+
+    def _lock_of(self, path: str) -> Any:
+        return lock_of(self._security, f"{path}/".startswith(f"{self._secret}/"))
 
     def get(self, path: str) -> Future[Node | None]:
         def as_node(answer: Any) -> Node:
@@ -153,7 +190,7 @@ class KazooPort:
         def commit() -> Any:
             transaction = self._client.transaction()
             transaction.delete(path, version=version)
-            transaction.create(path, value, ephemeral=True)
+            transaction.create(path, value, self._lock_of(path), ephemeral=True)
             return transaction.commit_async()
 
         return self._call(commit, raise_refusals)
@@ -173,16 +210,23 @@ class KazooPort:
             future.exception()
             return future
         self._under_way.add(future)
+        sent_at = boot_seconds()
         answer = call()
-        answer.rawlink(lambda answer: self._on_loop(self._answered, future, answer, convert, if_missing))
+        answer.rawlink(lambda answer: self._on_loop(self._answered, future, answer, convert, if_missing, sent_at))
         return future
 
     def _answered(
-        self, future: Future[Any], answer: Any, convert: Callable[[Any], Any], if_missing: dict[str, Any]
+        self,
+        future: Future[Any],
+        answer: Any,
+        convert: Callable[[Any], Any],
+        if_missing: dict[str, Any],
+        sent_at: float,
     ) -> None:
         self._under_way.discard(future)
         if future.done():
             return
+        self.timed((boot_seconds() - sent_at) * 1000)
         try:
             future.set_result(convert(answer.get(block=False)))
         except exceptions.NoNodeError as error:
@@ -331,10 +375,13 @@ def nothing(answer: Any) -> None:
     return None
 
 
-def unreachable(hosts: str, seconds: float) -> str:
+def unreachable(hosts: str, seconds: float, problem: str | None = None) -> str:
+    if problem is not None:
+        return f"ZooKeeper at {hosts} did not let this broker in within {seconds:g} s: {problem}"
     return (
         f"ZooKeeper did not open a session within {seconds:g} s at {hosts}. Either no server listens there, or the "
-        "ensemble has no majority of its servers up. zookeeper.connection.timeout.ms says how long is waited."
+        "ensemble has no majority of its servers up. Start them, or correct zookeeper.connect; "
+        "zookeeper.connection.timeout.ms says how long is waited."
     )
 
 

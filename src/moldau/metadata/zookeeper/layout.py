@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from moldau.metadata.store import CorruptStoreError, Revision
+from moldau.metadata.store import CorruptStoreError, LaterReleaseError, Revision
 
 FORM = 1
 GENERATION_ENTRIES = 2_000_000_000
@@ -78,14 +78,14 @@ class Layout:
         return json.dumps({"form": FORM, "generation_entries": self.generation_entries}).encode()
 
     def as_described(self, description: bytes) -> Layout:
-        """With what the first broker of the cluster laid down. Raises CorruptStoreError."""
+        """With what the first broker of the cluster laid down. Raises CorruptStoreError or LaterReleaseError."""
         try:
             found = json.loads(description)
             form, entries = int(found["form"]), int(found["generation_entries"])
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptStoreError(self.root, 0, f"it does not describe a store of metadata: {error!r}") from error
         if form != FORM:
-            raise CorruptStoreError(self.root, 0, f"form {form}, this release reads {FORM}")
+            raise LaterReleaseError(self.root, form, FORM)
         return Layout(self.chroot, entries)
 
 

@@ -47,11 +47,18 @@ StateListener: TypeAlias = Callable[[SessionState], None]
 
 
 class Port(Protocol):
+    timed: Callable[[float], None]
+    """Told of each answer how many milliseconds it took."""
+
     @property
     def state(self) -> SessionState: ...
 
     @property
     def session_id(self) -> int: ...
+
+    @property
+    def granted_seconds(self) -> float:
+        """How long the ensemble lets a session live that it does not hear of, as it said when it was opened."""
 
     def create(self, path: str, value: bytes, *, ephemeral: bool = False, sequence: bool = False) -> Future[str]:
         """The path that was made. Raises NodeExistsError, NoNodeError (no parent)."""

@@ -93,9 +93,9 @@ class BrokerPresence:
 
     async def withdraw(self) -> None:
         async with self._announcing:
-            own, self._own = self._own, None
-            if own is not None:
-                await self._remove(self._layout.broker_id(own[0]))
+            if self._own is not None:
+                await self._remove(self._layout.broker_id(self._own[0]))
+                self._own = None
 
     async def _remove(self, path: str) -> None:
         node = await self._port.get(path)
@@ -151,7 +151,7 @@ def directories_in(value: bytes) -> frozenset[str]:
 
 
 def shares_directories(one: bytes, other: bytes) -> bool:
-    """A log folder is locked by one process at a time: a node with one of ours is from an earlier life of this
+    """A log directory is locked by one process at a time: a node with one of ours is from an earlier life of this
     broker, whose session has not ended yet."""
     return bool(directories_in(one) & directories_in(other))
 

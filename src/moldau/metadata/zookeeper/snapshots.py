@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from moldau.metadata import journal
-from moldau.metadata.store import CorruptStoreError, Revision
+from moldau.metadata.store import CorruptStoreError, LaterReleaseError, Revision
 from moldau.metadata.zookeeper.history import History, Outcome, Refusal, Writer
-from moldau.work.turns import Work
+from moldau.work.slices import Work
 
 FORM = 1
 PART_BYTES = 800_000
@@ -70,7 +70,7 @@ def decode_head(data: bytes, path: str) -> Head:
     try:
         found = json.loads(data)
         if found["form"] != FORM:
-            raise CorruptStoreError(path, 0, f"form {found['form']}, this release reads {FORM}")
+            raise LaterReleaseError(path, int(found["form"]), FORM)
         return Head(
             tuple(
                 SnapshotName(str(each["name"]), int(each["revision"]), int(each["parts"]))

@@ -37,16 +37,22 @@ from moldau.metadata.store import (
 from moldau.metadata.watching import Listeners, PrefixWatchers
 from moldau.metadata.zookeeper.appending import Appender, ensure
 from moldau.metadata.zookeeper.following import Follower, difference
+from moldau.metadata.zookeeper.hearing import Hearing
 from moldau.metadata.zookeeper.history import History, Judged
 from moldau.metadata.zookeeper.layout import GENERATION_ENTRIES, Layout, parents_of
 from moldau.metadata.zookeeper.port import ConnectionLostError, NodeExistsError, Port, PortError
 from moldau.metadata.zookeeper.presence import BrokerPresence
 from moldau.metadata.zookeeper.snapshots import copy_of
 from moldau.metadata.zookeeper.snapshotting import ENTRIES_BETWEEN, Snapshotter
+from moldau.metadata.zookeeper.view import ViewWriter
 from moldau.work.clocks import boot_seconds
 from moldau.work.turns import run
 
 LOG = logging.getLogger(__name__)
+
+
+#: A lease ends well before the session does, whose end another clock counts.
+LEASE_SHARE = 2 / 3
 
 
 def random_writer() -> int:
@@ -82,9 +88,19 @@ class ZooKeeperStore:
         self._options = options
         self._clock = options.boot_clock
         self._follower = Follower(port, layout, self)
-        self._appender = Appender(port, layout, options.new_writer, self._clock, self._follower.entry_known, self._end)
+        self._hearing = Hearing()
+        self._appender = Appender(
+            port,
+            layout,
+            options.new_writer,
+            self._clock,
+            self._follower.entry_known,
+            self.read_to_the_end,
+            self._end,
+        )
         self._presence = BrokerPresence(port, layout, options.announcement_patience_seconds, self._clock)
         self._snapshotter = Snapshotter(port, layout, self._appender.writer, options.entries_between_snapshots)
+        self.view = ViewWriter(port, layout)
         self._ordering = asyncio.Lock()
         self._snapshotting = asyncio.Lock()
         self._watchers = PrefixWatchers()
@@ -171,6 +187,9 @@ class ZooKeeperStore:
             self._watchers.tell(Changes(after.accepted, tuple(changes)))
         self._appender.reconcile(after)
 
+    def read_to_the_end(self, as_of: float) -> None:
+        self._hearing.prove(self._history.accepted, as_of)
+
     async def snapshot_if_due(self) -> None:
         """Nothing is lost where it fails: the log is longer, and the next call tries again."""
         if self._ended is not None or self._snapshotting.locked():
@@ -192,7 +211,14 @@ class ZooKeeperStore:
         await self._while_connected(lambda: self._presence.announce(broker_id, value))
 
     async def withdraw(self) -> None:
-        await self._while_connected(self._presence.withdraw)
+        """A node that cannot be reached ends with its session: nobody has to wait for longer than that."""
+        if self._state is SessionState.LOST:
+            return
+        try:
+            async with asyncio.timeout(self._options.session_seconds):
+                await self._while_connected(self._presence.withdraw)
+        except TimeoutError:
+            LOG.warning("ZooKeeper is away: that this broker has gone shows when its session ends")
 
     def alive(self) -> Mapping[int, bytes]:
         return self._presence.alive()
@@ -221,7 +247,15 @@ class ZooKeeperStore:
     def on_session_lost(self, watcher: EndWatcher) -> Unwatch:
         return self._end_watchers.add(watcher)
 
-    def last_heard(self) -> float:
+    @property
+    def lease_seconds(self) -> float:
+        return min(self._options.session_seconds, self._port.granted_seconds) * LEASE_SHARE
+
+    def current_as_of(self, revision: Revision) -> float:
+        return self._hearing.as_of(revision)
+
+    @property
+    def _last_heard(self) -> float:
         return max(self._heard, self._appender.last_heard)
 
     def _on_state(self, state: SessionState) -> None:
@@ -261,7 +295,7 @@ class ZooKeeperStore:
             self._port.loop_lives()
             if self._port.state is SessionState.CONNECTED:
                 self._follower.look_again()
-                if self._touching is None and self._clock() - self.last_heard() >= self._options.beat_seconds:
+                if self._touching is None and self._clock() - self._last_heard >= self._options.beat_seconds:
                     self._touch()
             await asyncio.sleep(self._options.beat_seconds)
 
@@ -272,9 +306,14 @@ class ZooKeeperStore:
             self._touching = None
             if not answer.cancelled() and answer.exception() is None:
                 self._heard = max(self._heard, sent_at)
+                self._follower.prove_the_end(sent_at)
 
         self._touching = self._port.touch(self._layout.root)
         self._touching.add_done_callback(answered)
+
+    def time_requests(self, timed: Callable[[float], None]) -> None:
+        """Of each answer of the ensemble from now on: how many milliseconds it took."""
+        self._port.timed = timed
 
     # --- end ---
 

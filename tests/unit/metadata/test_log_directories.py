@@ -1,4 +1,4 @@
-"""Log folders that fail while their broker lives."""
+"""Log directories that fail while their broker lives."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from moldau.metadata.controller.duties import DutySettings, Evidence, duties
-from moldau.metadata.controller.log_folders import folders_failed, place_in_folders
+from moldau.metadata.controller.log_directories import directories_failed, place_in_directories
 from moldau.metadata.controller.topic_creation import NewTopic
 from moldau.metadata.image import NO_LEADER
 from moldau.types.errors import ErrorCode, KafkaError
@@ -24,7 +24,7 @@ def cluster() -> Cluster:
     epoch = found.image.brokers[1].epoch
     topic, alone = found.image.topics["t"].id, found.image.topics["alone"].id
     places = {(topic, 0): FIRST, (topic, 1): SECOND, (alone, 0): SECOND}
-    found.decide(lambda image: place_in_folders(image, 1, epoch, places, found.config))
+    found.decide(lambda image: place_in_directories(image, 1, epoch, places, found.config))
     return found
 
 
@@ -33,10 +33,10 @@ def work(cluster: Cluster) -> None:
     cluster.decide(lambda image: duties(image, (1, 2), evidence, 0, settings))
 
 
-def test_what_was_in_a_failed_folder_is_led_elsewhere(cluster: Cluster) -> None:
+def test_what_was_in_a_failed_directory_is_led_elsewhere(cluster: Cluster) -> None:
     epoch = cluster.image.brokers[1].epoch
-    assert cluster.decide(lambda image: folders_failed(image, 1, epoch, [SECOND, UUID(int=99)]))
-    assert not cluster.decide(lambda image: folders_failed(image, 1, epoch, [SECOND]))
+    assert cluster.decide(lambda image: directories_failed(image, 1, epoch, [SECOND, UUID(int=99)]))
+    assert not cluster.decide(lambda image: directories_failed(image, 1, epoch, [SECOND]))
     work(cluster)
     first, second = cluster.image.topics["t"].partitions
     (third,) = cluster.image.topics["alone"].partitions
@@ -50,9 +50,9 @@ def test_what_was_in_a_failed_folder_is_led_elsewhere(cluster: Cluster) -> None:
     assert cluster.image is before
 
 
-def test_a_folder_that_is_back_after_a_restart_brings_its_partitions_back(cluster: Cluster) -> None:
+def test_a_directory_that_is_back_after_a_restart_brings_its_partitions_back(cluster: Cluster) -> None:
     epoch = cluster.image.brokers[1].epoch
-    cluster.decide(lambda image: folders_failed(image, 1, epoch, [SECOND]))
+    cluster.decide(lambda image: directories_failed(image, 1, epoch, [SECOND]))
     work(cluster)
     cluster.register(1, directories=(FIRST,))
     assert cluster.image.topics["alone"].partitions[0].leader == NO_LEADER
@@ -65,15 +65,15 @@ def test_a_replica_made_anew_elsewhere_has_no_claim(cluster: Cluster) -> None:
     assert cluster.image.topics["alone"].partitions[0].elr == (1,)
     epoch = cluster.image.brokers[1].epoch
     place = {(cluster.image.topics["alone"].id, 0): FIRST}
-    cluster.decide(lambda image: place_in_folders(image, 1, epoch, place, cluster.config))
+    cluster.decide(lambda image: place_in_directories(image, 1, epoch, place, cluster.config))
     partition = cluster.image.topics["alone"].partitions[0]
     assert (partition.leader, partition.elr, partition.last_known_leader) == (NO_LEADER, (), NO_LEADER)
 
 
-def test_a_move_between_folders_that_serve_changes_nothing_else(cluster: Cluster) -> None:
+def test_a_move_between_directories_that_serve_changes_nothing_else(cluster: Cluster) -> None:
     epoch = cluster.image.brokers[1].epoch
     place = {(cluster.image.topics["t"].id, 0): SECOND}
-    cluster.decide(lambda image: place_in_folders(image, 1, epoch, place, cluster.config))
+    cluster.decide(lambda image: place_in_directories(image, 1, epoch, place, cluster.config))
     partition = cluster.image.topics["t"].partitions[0]
     assert (partition.directory_of(1), partition.directory_of(2), partition.leader_epoch) == (SECOND, None, 0)
 
@@ -81,10 +81,10 @@ def test_a_move_between_folders_that_serve_changes_nothing_else(cluster: Cluster
 def test_refusals(cluster: Cluster) -> None:
     epoch, alone = cluster.image.brokers[2].epoch, cluster.image.topics["alone"].id
     places = {(UUID(int=9), 0): FIRST, (alone, 9): FIRST, (alone, 0): FIRST}
-    answers = cluster.decide(lambda image: place_in_folders(image, 2, epoch, places, cluster.config))
+    answers = cluster.decide(lambda image: place_in_directories(image, 2, epoch, places, cluster.config))
     assert [answer.code for answer in answers] == [
         ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ]  # fmt: skip
     with pytest.raises(KafkaError) as refused:
-        folders_failed(cluster.image, 1, 1, [FIRST])
+        directories_failed(cluster.image, 1, 1, [FIRST])
     assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
