@@ -10,7 +10,7 @@ anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from moldau.coordinators.deferred import Deferred
@@ -61,6 +61,8 @@ class Write(Generic[T]):
     producer: ProducerStamp | None = None
     then: Callable[[], None] | None = None
     """What follows when the records are committed, behind the answers."""
+    effect: Callable[[], None] | None = None
+    """Does to the state at once what replaying these records would do: where there may be a thousand of a kind."""
 
 
 class Timers(Protocol):
@@ -75,6 +77,10 @@ class Machine(Protocol):
     def replay(self, record: StateRecord, context: RecordContext) -> None:
         """Applies one record, when it is appended or when it is read back."""
 
+    def replay_plain(self, key: bytes, value: bytes | None) -> bool:
+        """Asked first while a log is read: applies a record outside of transactions, if it is of the kind that there
+        may be millions of. False: nothing was done, it is for `replay`."""
+
     def replay_end_of_transaction(self, producer: ProducerStamp, committed: bool) -> None:
         """A transaction marker: records of this producer that were pending count now, or never."""
 
@@ -83,21 +89,3 @@ class Machine(Protocol):
 
     def unloaded(self) -> None:
         """Another broker takes over, or the state is loaded anew: whoever waits is told NOT_COORDINATOR."""
-
-
-@dataclass(slots=True)
-class RecordingTimers:
-    """Timers for tests: deadlines are kept, and fired by whoever drives the machine."""
-
-    armed: dict[object, tuple[float, Callable[[float], Write[None]]]] = field(default_factory=dict)
-
-    def set(self, name: object, deadline: float, operation: Callable[[float], Write[None]]) -> None:
-        self.armed[name] = (deadline, operation)
-
-    def cancel(self, name: object) -> None:
-        self.armed.pop(name, None)
-
-    def due(self, now: float) -> list[Callable[[float], Write[None]]]:
-        """Takes out what is due, in the order of the deadlines."""
-        ready = sorted((deadline, str(name), name) for name, (deadline, _) in self.armed.items() if deadline <= now)
-        return [self.armed.pop(name)[1] for _, _, name in ready]

@@ -229,6 +229,9 @@ class CoordinatorRuntime(Generic[M]):
     def _replay(self, shard: Shard[M], write: Write[Any]) -> None:
         context = RecordContext(NOT_IN_THE_LOG_YET, NOT_IN_THE_LOG_YET, write.producer)
         try:
+            if write.effect is not None:
+                write.effect()
+                return
             for record in write.records:
                 shard.machine.replay(record, context)
         except BaseException:

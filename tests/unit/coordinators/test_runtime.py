@@ -11,7 +11,6 @@ from moldau.coordinators.machine import (
     NOT_IN_THE_LOG_YET,
     ProducerStamp,
     RecordContext,
-    RecordingTimers,
     Reply,
     StateRecord,
     Timers,
@@ -20,6 +19,7 @@ from moldau.coordinators.machine import (
 from moldau.coordinators.runtime import CoordinatorRuntime, Shard
 from moldau.types.errors import ErrorCode, KafkaError
 from tests.fakes.shard_log import FakeShardLog
+from tests.fakes.timers import RecordingTimers
 
 
 class Counter:
@@ -39,6 +39,9 @@ class Counter:
             raise ValueError("a record that cannot be applied")
         self.count += 1
         self.seen.append(context)
+
+    def replay_plain(self, key: bytes, value: bytes | None) -> bool:
+        return False
 
     def replay_end_of_transaction(self, producer: ProducerStamp, committed: bool) -> None:
         self.ends.append((producer, committed))

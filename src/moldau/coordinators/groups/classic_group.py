@@ -82,6 +82,10 @@ class ClassicGroup:
         return self.kind or ""
 
     @property
+    def member_count(self) -> int:
+        return len(self.members)
+
+    @property
     def is_empty(self) -> bool:
         return self.state is GroupState.EMPTY
 

@@ -17,7 +17,6 @@ from moldau.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 MEMBER_ID_IS_REQUIRED_FROM = 4
 SKIPS_ASSIGNMENT_FROM = 9
-NO_ID_YET = ""
 
 
 class Client(NamedTuple):

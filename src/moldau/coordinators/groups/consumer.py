@@ -29,6 +29,7 @@ from moldau.coordinators.groups.consumer_sessions import ConsumerSessions
 from moldau.coordinators.groups.consumer_settings import ConsumerSettings
 from moldau.coordinators.groups.migration import Migration
 from moldau.coordinators.groups.rebalance import Rebalances
+from moldau.coordinators.groups.subscriptions import FULL_SIGHT, Sight
 from moldau.coordinators.groups.tables import Group, GroupTables
 from moldau.coordinators.machine import RecordContext, StateRecord, Write
 from moldau.types.errors import ErrorCode, KafkaError
@@ -51,14 +52,14 @@ class ConsumerGroups:
     # --- requests ---
 
     def heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, client: Client, now: float
+        self, request: ConsumerGroupHeartbeatRequest, client: Client, now: float, sight: Sight = FULL_SIGHT
     ) -> Write[ConsumerGroupHeartbeatResponse]:
         if request.member_epoch in (LEAVING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH):
             return self._leave(request, now)
         known = self._tables.groups.get(request.group_id)
         group, records = self._group_for(request, known)
         write = self._heartbeats.beat(group, request, client, now)
-        self._regexes.refresh_if_needed(group, request.subscribed_topic_regex, now)
+        self._regexes.refresh_if_needed(group, request.subscribed_topic_regex, sight, now)
         if records:
             write.records = [*records, *write.records]
         if isinstance(known, ClassicGroup):

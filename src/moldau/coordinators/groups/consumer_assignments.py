@@ -15,7 +15,7 @@ from moldau.coordinators.groups.consumer_group import ConsumerGroup
 from moldau.coordinators.groups.consumer_member import Target
 from moldau.coordinators.groups.tables import GroupTables
 from moldau.coordinators.machine import Write
-from moldau.work.turns import Work
+from moldau.work.slices import Work
 
 #: Members and partitions together; what is smaller is assigned at once, in a few milliseconds.
 LARGE = 1500

@@ -28,7 +28,7 @@ from moldau.coordinators.groups.consumer_record_forms import (
 from moldau.coordinators.groups.subscriptions import hash_of
 from moldau.coordinators.machine import StateRecord
 from moldau.metadata.image import ClusterImage
-from moldau.work.turns import Work, at_once, pauses
+from moldau.work.slices import Work, at_once, pauses
 
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": uniform_assignor.assign, "range": range_assignor.assign}
 

@@ -51,6 +51,7 @@ class ConsumerGroup:
         #: The images that topics and regexes were last compared with; not durable.
         self.seen_image: ClusterImage | None = None
         self.resolved_image: ClusterImage | None = None
+        self.resolved_sight_version = 0
 
     # --- Group ---
 
@@ -78,6 +79,10 @@ class ConsumerGroup:
     @property
     def protocol_type(self) -> str:
         return CONSUMER_PROTOCOL_TYPE
+
+    @property
+    def member_count(self) -> int:
+        return len(self.members)
 
     @property
     def is_empty(self) -> bool:

@@ -15,7 +15,6 @@ Target: TypeAlias = Mapping[UUID, frozenset[int]]
 #: Partitions by topic id, as a member reports them.
 Owned: TypeAlias = Mapping[UUID, Collection[int]]
 
-NOTHING_HELD: Held = {}
 NO_TARGET: Target = {}
 
 JOINING_EPOCH = 0

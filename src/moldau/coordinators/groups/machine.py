@@ -11,10 +11,9 @@ from uuid import UUID
 
 from moldau.config.broker import BrokerConfig
 from moldau.coordinators.groups.classic import ClassicGroups
-from moldau.coordinators.groups.classic_group import ClassicGroup
 from moldau.coordinators.groups.consumer import ConsumerGroups
 from moldau.coordinators.groups.describe import Descriptions
-from moldau.coordinators.groups.offset_commits import OffsetCommits
+from moldau.coordinators.groups.offset_commits import OffsetCommits, give_a_group
 from moldau.coordinators.groups.offset_removal import OffsetRemoval
 from moldau.coordinators.groups.records import RecordKind
 from moldau.coordinators.groups.tables import GroupTables
@@ -23,6 +22,9 @@ from moldau.coordinators.record_codec import kind_of
 from moldau.metadata.image import ClusterImage
 
 CONSUMER_KINDS = frozenset(kind for kind in RecordKind if kind >= RecordKind.CONSUMER_GROUP_METADATA)
+
+#: Both have the same fields.
+OFFSET_KINDS = frozenset((b"\x00\x00", b"\x00\x01"))
 
 
 class GroupMachine:
@@ -53,19 +55,22 @@ class GroupMachine:
         if 0 <= kind <= RecordKind.OFFSET_COMMIT:
             group_id = self.tables.offsets.replay(record, context.producer)
             if context.offset == NOT_IN_THE_LOG_YET and record.value is not None:
-                self._give_a_group(group_id)
+                give_a_group(self.tables, group_id)
         elif kind == RecordKind.GROUP_METADATA:
             self.classic.replay(record, context)
         elif kind in CONSUMER_KINDS:
             self.consumer.replay(kind, record, context)
         # Share and streams groups, and what later releases write, are not ours to judge.
 
+    def replay_plain(self, key: bytes, value: bytes | None) -> bool:
+        return key[:2] in OFFSET_KINDS and self.tables.offsets.replay_plain(key, value)
+
     def replay_end_of_transaction(self, producer: ProducerStamp, committed: bool) -> None:
         self.tables.offsets.replay_end_of_transaction(producer.producer_id, committed)
 
     def loaded(self, now: float) -> None:
         for group_id in self.tables.offsets.groups():
-            self._give_a_group(group_id)
+            give_a_group(self.tables, group_id)
         self.classic.loaded(now)
         self.consumer.loaded(now)
         self.removal.loaded(now)
@@ -73,8 +78,3 @@ class GroupMachine:
     def unloaded(self) -> None:
         self.classic.unloaded()
         self.consumer.unloaded()
-
-    def _give_a_group(self, group_id: str) -> None:
-        """Offsets may be committed without joining: their group exists, and has no members."""
-        if group_id not in self.tables.groups:
-            self.tables.groups[group_id] = ClassicGroup(group_id)

@@ -9,11 +9,10 @@ The common form has version 4 and no metadata. All others are read by the codec 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from moldau.coordinators.groups.records import OffsetCommitKey, OffsetCommitValue, RecordKind
@@ -34,8 +33,7 @@ _COMMON_SIZE: Final = _COMMON.size + _ID_BYTES
 REMEMBERED_TOPIC_IDS = 10_000
 
 
-@dataclass(slots=True)
-class CommittedOffset:
+class CommittedOffset(NamedTuple):
     offset: int
     leader_epoch: int = NO_EPOCH
     metadata: str = ""
@@ -71,6 +69,13 @@ def read_key(key: bytes) -> tuple[str, str, int]:
     raise DecodeError(f"the key of a commit of {decoded.group} has no topic or partition")
 
 
+def ends_with_partition(key: bytes) -> bool:
+    """Whether nothing follows the partition of a key that `read_key` has read."""
+    (size,) = _LENGTH.unpack_from(key, 2)
+    (topic_size,) = _LENGTH.unpack_from(key, 4 + size)
+    return len(key) == 4 + int(size) + 2 + int(topic_size) + _PARTITION.size
+
+
 def read_value(value: bytes | None) -> CommittedOffset | None:
     """None for a tombstone."""
     if value is None:
@@ -94,16 +99,8 @@ def read_value(value: bytes | None) -> CommittedOffset | None:
 
 def commit_record(group: str, topic: str, partition: int, offset: CommittedOffset) -> StateRecord:
     if not offset.metadata and offset.expire_timestamp == NO_TIMESTAMP and offset.topic_id.int:
-        raw = _COMMON.pack(
-            VALUE_VERSION,
-            offset.offset,
-            offset.leader_epoch,
-            _NO_METADATA,
-            offset.commit_timestamp,
-            _ONE_TAG,
-            _TOPIC_ID_TAG,
-            _ID_BYTES,
-        )
+        number, epoch, _, committed_ms, _, _ = offset
+        raw = _COMMON.pack(VALUE_VERSION, number, epoch, _NO_METADATA, committed_ms, _ONE_TAG, _TOPIC_ID_TAG, _ID_BYTES)
         return StateRecord(_key_head(group, topic) + _PARTITION.pack(partition), raw + offset.topic_id.bytes)
     value = OffsetCommitValue(
         offset=offset.offset,

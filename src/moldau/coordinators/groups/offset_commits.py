@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
 from moldau.coordinators.groups.classic_group import ClassicGroup, GroupState
 from moldau.coordinators.groups.offset_codec import CommittedOffset, commit_record
+from moldau.coordinators.groups.offsets import TopicOffsets
 from moldau.coordinators.groups.sessions import Sessions
 from moldau.coordinators.groups.tables import GroupTables
 from moldau.coordinators.machine import ProducerStamp, StateRecord, Write
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, ZERO_TOPIC_ID
+from moldau.work.slices import Work, at_once, pauses
 
 BY_THE_BROKERS_RETENTION = -1
-NO_GENERATION = -1
 #: Before, clients did not know that a group may be missing.
 GROUP_ID_NOT_FOUND_FROM = 9
 
@@ -39,6 +41,17 @@ class OffsetCommit(NamedTuple):
     api_version: int
     offsets: Sequence[WantedOffset]
     retention_ms: int = BY_THE_BROKERS_RETENTION
+
+
+@dataclass(slots=True)
+class PreparedOffsets:
+    """What a commit would write. It is made before anybody asks whether it may be written: that can take turns."""
+
+    codes: list[ErrorCode] = field(default_factory=list)
+    """One for each offset, in their order."""
+    records: list[StateRecord] = field(default_factory=list)
+    offsets: TopicOffsets = field(default_factory=dict)
+    """What the records say."""
 
 
 class FetchedOffset(NamedTuple):
@@ -70,12 +83,36 @@ class OffsetFetch(NamedTuple):
     member_epoch: int = NO_EPOCH
 
 
+def prepare(commit: OffsetCommit, now_ms: int, metadata_limit: int) -> Work[PreparedOffsets]:
+    expiry = NO_TIMESTAMP if commit.retention_ms == BY_THE_BROKERS_RETENTION else now_ms + commit.retention_ms
+    ready, paused = PreparedOffsets(), pauses()
+    for topic, topic_id, partition, offset, leader_epoch, metadata in commit.offsets:
+        if next(paused):
+            yield
+        if metadata and java_length(metadata) > metadata_limit:
+            ready.codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            continue
+        committed = CommittedOffset(offset, leader_epoch, metadata or "", now_ms, expiry, topic_id)
+        ready.records.append(commit_record(commit.group_id, topic, partition, committed))
+        ready.offsets.setdefault(topic, {})[partition] = committed
+        ready.codes.append(ErrorCode.NONE)
+    return ready
+
+
+def give_a_group(tables: GroupTables, group_id: str) -> None:
+    """Offsets may be committed without joining: their group exists, and has no members."""
+    if group_id not in tables.groups:
+        tables.groups[group_id] = ClassicGroup(group_id)
+
+
 class OffsetCommits:
     def __init__(self, tables: GroupTables, sessions: Sessions) -> None:
         self._tables = tables
         self._sessions = sessions
 
-    def commit(self, commit: OffsetCommit, now: float) -> Write[list[ErrorCode]]:
+    def commit(
+        self, commit: OffsetCommit, now: float, prepared: PreparedOffsets | None = None
+    ) -> Write[list[ErrorCode]]:
         """Gives one code for each offset, in their order."""
         group = self._tables.groups.get(commit.group_id)
         if group is None:
@@ -93,11 +130,18 @@ class OffsetCommits:
             )
         if isinstance(group, ClassicGroup):
             self._heard_of(group, commit.member_id, now)
-        records, codes = self._records(commit)
-        return Write(codes, records)
+        ready = self._prepared(commit) if prepared is None else prepared
+        if commit.retention_ms != BY_THE_BROKERS_RETENTION or not ready.records:
+            return Write(ready.codes, ready.records)  # such records do not say all that was asked for
+
+        def effect() -> None:
+            self._tables.offsets.commit(commit.group_id, ready.offsets)
+            give_a_group(self._tables, commit.group_id)
+
+        return Write(ready.codes, ready.records, effect=effect)
 
     def commit_in_transaction(
-        self, commit: OffsetCommit, producer: ProducerStamp, now: float
+        self, commit: OffsetCommit, producer: ProducerStamp, now: float, prepared: PreparedOffsets | None = None
     ) -> Write[list[ErrorCode]]:
         """The offsets count when the producer's transaction is committed."""
         group = self._tables.groups.get(commit.group_id)
@@ -113,8 +157,15 @@ class OffsetCommits:
                 is_transactional=True,
                 partitions=commit.offsets,
             )
-        records, codes = self._records(commit)
-        return Write(codes, records, producer=producer)
+        ready = self._prepared(commit) if prepared is None else prepared
+        if not ready.records:
+            return Write(ready.codes)
+
+        def effect() -> None:
+            self._tables.offsets.commit_in_transaction(producer.producer_id, commit.group_id, ready.offsets)
+            give_a_group(self._tables, commit.group_id)
+
+        return Write(ready.codes, ready.records, producer=producer, effect=effect)
 
     def _heard_of(self, group: ClassicGroup, member_id: str, now: float) -> None:
         """A commit is as good as a heartbeat."""
@@ -122,20 +173,9 @@ class OffsetCommits:
         if member is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
             self._sessions.expect(group, member, now)
 
-    def _records(self, commit: OffsetCommit) -> tuple[list[StateRecord], list[ErrorCode]]:
-        now_ms = self._tables.wall_ms()
-        limit = self._tables.config().offset_metadata_max_bytes
-        expiry = NO_TIMESTAMP if commit.retention_ms == BY_THE_BROKERS_RETENTION else now_ms + commit.retention_ms
-        records, codes = [], []
-        for wanted in commit.offsets:
-            metadata = wanted.metadata or ""
-            if java_length(metadata) > limit:
-                codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
-                continue
-            offset = CommittedOffset(wanted.offset, wanted.leader_epoch, metadata, now_ms, expiry, wanted.topic_id)
-            records.append(commit_record(commit.group_id, wanted.topic, wanted.partition, offset))
-            codes.append(ErrorCode.NONE)
-        return records, codes
+    def _prepared(self, commit: OffsetCommit) -> PreparedOffsets:
+        tables = self._tables
+        return at_once(prepare(commit, tables.wall_ms(), tables.config().offset_metadata_max_bytes))
 
     # --- reading ---
 

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
-from moldau.coordinators.groups.offset_codec import CommittedOffset, read_key, read_value
+from moldau.coordinators.groups.offset_codec import CommittedOffset, ends_with_partition, read_key, read_value
 from moldau.coordinators.machine import ProducerStamp, StateRecord
 from moldau.types.ids import TopicPartition
+
+PARTITION_SIZE = 4
+REMEMBERED_HEADS = 10_000
 
 
 @dataclass(slots=True)
@@ -35,6 +38,8 @@ class OffsetTable:
         self.readers: dict[str, set[str]] = {}
         """The groups that have offsets of a topic, and perhaps some that had."""
         self._order = 0
+        #: The beginnings of keys that were read a moment ago, and where offsets of their group and topic stand.
+        self._heads: dict[bytes, dict[int, CommittedOffset]] = {}
 
     def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         return self.committed.get(group, {}).get(topic, {}).get(partition)
@@ -73,6 +78,30 @@ class OffsetTable:
 
     # --- replay ---
 
+    def replay_plain(self, key: bytes, value: bytes | None) -> bool:
+        """A commit outside of transactions, if nothing but that is concerned: a log holds millions of them. Else False,
+        and nothing is done."""
+        if value is None or self.pending:
+            return False
+        head = key[:-PARTITION_SIZE]
+        partitions = self._heads.get(head)
+        if partitions is None:
+            group, topic, partition = read_key(key)
+            offset = read_value(value)
+            if offset is None:
+                return False
+            self._commit(group, topic, partition, offset)
+            if len(self._heads) >= REMEMBERED_HEADS:
+                self._heads.clear()
+            if ends_with_partition(key):
+                self._heads[head] = self.committed[group][topic]
+            return True
+        offset = read_value(value)
+        if offset is None:
+            return False
+        partitions[int.from_bytes(key[-PARTITION_SIZE:], "big", signed=True)] = offset
+        return True
+
     def replay(self, record: StateRecord, producer: ProducerStamp | None) -> str:
         """Gives the group that the offset belongs to."""
         group, topic, partition = read_key(record.key)
@@ -100,7 +129,29 @@ class OffsetTable:
                     self._commit(group, *partition, pending.offset)
                     self._overtake(group, partition, pending.order)
 
+    def commit(self, group: str, offsets: TopicOffsets) -> None:
+        """What replaying their records, outside of transactions, would do."""
+        for topic, partitions in offsets.items():
+            self._of(group, topic).update(partitions)
+            if self.pending:
+                for partition in partitions:
+                    self._overtake(group, TopicPartition(topic, partition))
+
+    def commit_in_transaction(self, producer_id: int, group: str, offsets: TopicOffsets) -> None:
+        """What replaying their records, in this producer's transaction, would do."""
+        pending = self.pending.setdefault(producer_id, {}).setdefault(group, {})
+        for topic, partitions in offsets.items():
+            first, self._order = self._order + 1, self._order + len(partitions)
+            pending.update(
+                (TopicPartition(topic, partition), PendingOffset(offset, order))
+                for order, (partition, offset) in enumerate(partitions.items(), first)
+            )
+            self.readers.setdefault(topic, set()).add(group)
+
     def _commit(self, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
+        self._of(group, topic)[partition] = offset
+
+    def _of(self, group: str, topic: str) -> dict[int, CommittedOffset]:
         topics = self.committed.get(group)
         if topics is None:
             topics = self.committed[group] = {}
@@ -108,7 +159,7 @@ class OffsetTable:
         if partitions is None:
             partitions = topics[topic] = {}
             self.readers.setdefault(topic, set()).add(group)
-        partitions[partition] = offset
+        return partitions
 
     def _overtake(self, group: str, partition: TopicPartition, order: int | None = None) -> None:
         """Of several commits of a partition the last written counts, also if its transaction ends first."""
@@ -118,6 +169,7 @@ class OffsetTable:
                 pending.is_overtaken = True
 
     def _remove(self, group: str, topic: str, partition: int) -> None:
+        self._heads.clear()
         for groups in self.pending.values():
             groups.get(group, {}).pop(TopicPartition(topic, partition), None)
         topics = self.committed.get(group, {})

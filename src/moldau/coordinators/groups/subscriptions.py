@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from itertools import islice
+from typing import Final, Protocol
 
 import re2
 
@@ -50,11 +51,34 @@ def compile_regex(regex: str) -> re2._Regexp:
         ) from None
 
 
-class Resolution:
-    """The topics that match some expressions, found in several turns."""
+class Sight(Protocol):
+    """Which topics a client may know of. An expression never finds others."""
 
-    def __init__(self, regexes: Iterable[str], image: ClusterImage) -> None:
+    @property
+    def version(self) -> int:
+        """Another one once `sees` may answer otherwise than before."""
+        ...
+
+    def sees(self, topic: str) -> bool: ...
+
+
+class FullSight:
+    version = 0
+
+    def sees(self, topic: str) -> bool:
+        return True
+
+
+FULL_SIGHT: Final = FullSight()
+
+
+class Resolution:
+    """The topics that match some expressions and may be seen, found in several turns."""
+
+    def __init__(self, regexes: Iterable[str], image: ClusterImage, sight: Sight = FULL_SIGHT) -> None:
         self.image = image
+        self.sight_version = sight.version
+        self._sight = sight
         self._patterns = {regex: compile_regex(regex) for regex in regexes}
         self._names = iter(tuple(image.topics))
         self.found: dict[str, set[str]] = {regex: set() for regex in self._patterns}
@@ -69,7 +93,9 @@ class Resolution:
             return False
         names = list(islice(self._names, max(1, MATCHES_PER_TURN // len(self._patterns))))
         for regex, pattern in self._patterns.items():
-            self.found[regex].update(name for name in names if pattern.fullmatch(name) is not None)
+            self.found[regex].update(
+                name for name in names if pattern.fullmatch(name) is not None and self._sight.sees(name)
+            )
         return bool(names)
 
 

@@ -67,6 +67,9 @@ class Group(Protocol):
         """Raises NON_EMPTY_GROUP if nobody may delete offsets of the group now."""
 
     @property
+    def member_count(self) -> int: ...
+
+    @property
     def is_empty(self) -> bool:
         """It has no members."""
 

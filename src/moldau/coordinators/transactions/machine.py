@@ -93,6 +93,9 @@ class TransactionMachine:
         else:
             self.transactions[transactional_id] = transaction
 
+    def replay_plain(self, key: bytes, value: bytes | None) -> bool:
+        return False
+
     def replay_end_of_transaction(self, producer: ProducerStamp, committed: bool) -> None:
         """This topic holds no transactional batches."""
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from moldau.coordinators.groups.assignors import range as range_assignor
 from moldau.coordinators.groups.assignors import uniform as uniform_assignor
 from moldau.coordinators.groups.assignors.problem import Assignment, Subscriber
-from moldau.work.turns import at_once
+from moldau.work.slices import at_once
 
 Assign = Callable[[Sequence[Subscriber], Mapping[UUID, int]], dict[str, Assignment]]
 A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)

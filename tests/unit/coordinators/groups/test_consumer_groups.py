@@ -196,6 +196,35 @@ def test_an_expression_follows_the_topics() -> None:
     assert coordinator.group.regexes == {}
 
 
+class Blinkered:
+    """Sees topics of some names, which may change."""
+
+    def __init__(self, *topics: str) -> None:
+        self.version = 1
+        self.topics = set(topics)
+
+    def sees(self, topic: str) -> bool:
+        return topic in self.topics
+
+
+def test_an_expression_finds_only_what_its_member_may_see() -> None:
+    coordinator = Coordinator(topic("log-a", 1, 1), topic("log-b", 2, 1))
+    consumer = Consumer(coordinator, "m1", regex="log-.*")
+    sight = coordinator.sight = Blinkered("log-b", "other")
+    settle(coordinator, [consumer], rounds=3)
+    assert shown(consumer.owned, coordinator) == {"log-b-0"}
+    coordinator.change_topics(topic("log-a", 1, 1), topic("log-b", 2, 1), topic("log-c", 3, 1))
+    settle(coordinator, [consumer], rounds=5)
+    assert shown(consumer.owned, coordinator) == {"log-b-0"}
+    sight.version, sight.topics = 2, {"log-a", "log-b"}
+    settle(coordinator, [consumer], rounds=5)
+    assert shown(consumer.owned, coordinator) == {"log-a-0", "log-b-0"}
+    sight.version, sight.topics = 3, {"log-a"}
+    coordinator.crash()
+    settle(coordinator, [consumer], rounds=5)
+    assert shown(consumer.owned, coordinator) == {"log-a-0"}
+
+
 def test_many_topics_are_matched_in_several_turns() -> None:
     """No turn of the loop looks at more than some hundreds of names."""
     coordinator = Coordinator(*(topic(f"t-{number}", number + 1, 1) for number in range(2000)))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from moldau.coordinators.groups.assignors.problem import Assignment, Subscriber
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 
 def assign(subscribers: Sequence[Subscriber], partitions: Mapping[UUID, int]) -> Work[dict[str, Assignment]]:

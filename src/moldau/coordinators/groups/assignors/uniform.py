@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from moldau.coordinators.groups.assignors.problem import Assignment, Subscriber
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 Place = tuple[UUID, int]
 #: Beyond so many pairs of member and topic, chains of moves are not looked for: single moves must do.
