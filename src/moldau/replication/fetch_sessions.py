@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from moldau.replication.leases import NEVER
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicId
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
+#: Ours, between brokers: a fetch of the session that waits is answered now.
+HURRY_EPOCH = -2
 MAX_EPOCH = 2**31 - 1
 EVICTION_MS = 120_000
 
@@ -66,6 +69,11 @@ class FetchSession:
     targets: dict[PartitionKey, FetchTarget] = field(default_factory=dict)
     hurry: Callable[[], None] | None = None
     """Ends the wait of a fetch of this session that finds too little."""
+    asked_at: float = NEVER
+    """When its last request was taken up, in seconds of the lease's clock: the next one is sent by somebody who has the
+    answer."""
+    is_hurried: bool = False
+    """The next fetch that finds too little is answered all the same."""
 
     def change(self, wanted: Iterable[FetchTarget], forgotten: Iterable[PartitionKey]) -> None:
         for target in wanted:
@@ -120,6 +128,16 @@ class FetchSessions:
         session.epoch = 1 if epoch == MAX_EPOCH else epoch + 1
         session.last_used_ms = now_ms
         return session
+
+    def hurry(self, session_id: int) -> None:
+        """A fetch of it that waits is answered now, or the next one as soon as it comes; the session goes on."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            return
+        if session.hurry is None:
+            session.is_hurried = True
+        else:
+            session.hurry()
 
     def close(self, session_id: int) -> None:
         """A fetch of it that still waits is answered now."""

@@ -1,7 +1,9 @@
 """A follower's side of replication, without I/O: what to ask a leader for, and what to do with its answer.
 
 A `FetchPlan` holds the partitions that one fetcher follows at one leader. The leader keeps a session of them, so that a
-request names only what has changed since the last one. An answer is judged partition by partition and gives an action:
+request names only what has changed since the last one, and of thousands that have changed some at a time, each of which
+is answered at once: neither side's loop is held for long. An answer is judged partition by partition and gives an
+action:
 
 `Take`     append the records (maybe none), learn the leader's high watermark and where its log begins
 `Cut`      our history leaves the leader's: cut the log, then ask again, as often as it takes (KIP-279)
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from moldau.storage.log import PartitionLog
 
 FIRST_BACKOFF_MS = 10.0
+MOST_NAMED = 500
+"""Partitions in one request, as long as the leader keeps a session: without one each request has to name them all."""
 
 Key: TypeAlias = tuple[TopicId, int]
 
@@ -60,19 +64,27 @@ class Phase(Enum):
 class Followed:
     """A partition on its way behind a leader."""
 
-    __slots__ = ("backoff_ms", "key", "leader_epoch", "partition", "phase", "retry_at_ms", "sent")
+    __slots__ = ("backoff_ms", "key", "leader_epoch", "leader_mark", "partition", "phase", "retry_at_ms", "sent")
 
     def __init__(self, partition: Partition) -> None:
         self.key: Key = (partition.topic_id, partition.topic_partition.partition)
         self.partition = partition
         self.begin(partition.leader_epoch)
         self.sent: Asked | None = None
+        #: The leader's high watermark as it was last told.
+        self.leader_mark = 0
 
     def begin(self, leader_epoch: int) -> None:
         self.leader_epoch = leader_epoch
         self.phase = Phase.FETCHING
         self.retry_at_ms = 0.0
         self.backoff_ms = FIRST_BACKOFF_MS
+
+    @property
+    def lag(self) -> int:
+        """How many records that are committed are not here yet."""
+        log = self.partition.log
+        return 0 if log is None else max(0, self.leader_mark - log.log_end_offset)
 
     def asks(self, log: PartitionLog) -> Asked:
         return Asked(self.leader_epoch, log.log_end_offset, log.leader_epochs.latest, log.log_start_offset)
@@ -145,12 +157,20 @@ class FetchPlan:
         self._in_session: dict[Key, None] = {}
         self._session_id = NO_SESSION
         self._session_epoch = INITIAL_EPOCH
+        self._most_named: int | None = MOST_NAMED
 
     def __len__(self) -> int:
         return len(self._followed)
 
     def __contains__(self, key: Key) -> bool:
         return key in self._followed
+
+    def __iter__(self) -> Iterator[Followed]:
+        return iter(self._followed.values())
+
+    def follows(self, followed: Followed) -> bool:
+        """Whether this is its to decide on: it was neither forgotten nor made anew."""
+        return self._followed.get(followed.key) is followed
 
     @property
     def session_id(self) -> int:
@@ -176,7 +196,7 @@ class FetchPlan:
 
     def delay(self, followed: Followed, now_ms: float) -> None:
         """Something is wrong with it, or with the leader's view of it."""
-        if self._followed.get(followed.key) is not followed:
+        if not self.follows(followed):
             return
         followed.phase = Phase.DELAYED
         followed.retry_at_ms = now_ms + followed.backoff_ms
@@ -199,26 +219,29 @@ class FetchPlan:
         """None if there is nothing to ask for at this time."""
         self._retry_due(now_ms)
         is_full = self._session_id == NO_SESSION
-        looked_at = self._followed if is_full else self._changed
         wanted: list[tuple[Key, Asked]] = []
         dropped: list[Key] = []
-        for key in looked_at:
+        changed = iter(self._changed)
+        for key in changed:
             followed = self._followed.get(key)
             asked = None if followed is None else self._asks(followed)
             if followed is None or asked is None:
                 dropped.append(key)
             elif is_full or key not in self._in_session or asked != followed.sent:
                 wanted.append((key, asked))
+                if len(wanted) == self._most_named:
+                    break
+        rest = dict.fromkeys(changed)
         forgotten = [key for key in dropped if key in self._in_session]
         if not wanted and not self._has_others(forgotten):
             return None
-        self._changed = {key: None for key in dropped if self._is_held(key)}
+        self._changed = {key: None for key in dropped if self._is_held(key)} | rest
         for key in forgotten:
             del self._in_session[key]
         for key, asked in wanted:
             self._in_session[key] = None
             self._followed[key].sent = asked
-        return self._request(wanted, forgotten)
+        return self._request(wanted, forgotten, wait_ms=0 if rest else self._settings.max_wait_ms)
 
     def _has_others(self, forgotten: Iterable[Key]) -> bool:
         return len(self._in_session) > len(tuple(forgotten))
@@ -240,7 +263,7 @@ class FetchPlan:
                 followed.phase = Phase.FETCHING
                 self._changed[key] = None
 
-    def _request(self, wanted: Iterable[tuple[Key, Asked]], forgotten: Iterable[Key]) -> FetchRequest:
+    def _request(self, wanted: Iterable[tuple[Key, Asked]], forgotten: Iterable[Key], wait_ms: int) -> FetchRequest:
         settings = self._settings
         topics: dict[TopicId, list[FetchPartition]] = {}
         for (topic_id, index), asked in wanted:
@@ -259,7 +282,7 @@ class FetchPlan:
             left.setdefault(topic_id, []).append(index)
         return FetchRequest(
             replica_state=ReplicaState(replica_id=settings.replica_id, replica_epoch=settings.broker_epoch()),
-            max_wait_ms=settings.max_wait_ms,
+            max_wait_ms=wait_ms,
             min_bytes=settings.min_bytes,
             max_bytes=settings.max_bytes,
             session_id=self._session_id,
@@ -273,7 +296,9 @@ class FetchPlan:
     def lost(self) -> None:
         """The connection is, and with it the session: the next request names everything."""
         self._session_id, self._session_epoch = NO_SESSION, INITIAL_EPOCH
+        self._most_named = MOST_NAMED
         self._in_session.clear()
+        self._changed = dict.fromkeys(self._followed)
         for followed in self._followed.values():
             followed.sent = None
 
@@ -285,6 +310,10 @@ class FetchPlan:
         if self._session_id == NO_SESSION:
             self._session_id = answer.session_id
             self._session_epoch = INITIAL_EPOCH if answer.session_id == NO_SESSION else INITIAL_EPOCH + 1
+            if answer.session_id == NO_SESSION:
+                self._most_named = None
+                self._in_session.clear()
+                self._changed = dict.fromkeys(self._followed)
         else:
             self._session_epoch = 1 if self._session_epoch == MAX_EPOCH else self._session_epoch + 1
         for topic in answer.responses:
@@ -301,6 +330,7 @@ class FetchPlan:
     def judge(self, followed: Followed, log: PartitionLog, data: PartitionData, now_ms: float) -> Action | None:
         if data.error_code == ErrorCode.NONE:
             followed.backoff_ms = FIRST_BACKOFF_MS
+            followed.leader_mark = data.high_watermark
             diverging = data.diverging_epoch
             if diverging is not None and diverging.end_offset >= 0:
                 followed.phase = Phase.CUTTING

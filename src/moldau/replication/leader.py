@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
+from moldau.replication.leases import FOR_EVER, NEVER, Lease
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH, NO_OFFSET, TopicId
 
@@ -49,6 +50,7 @@ class Neighbours:
     is_alive: Callable[[int], bool]
     max_lag_ms: Callable[[], int]
     """`replica.lag.time.max.ms`"""
+    lease: Lease = FOR_EVER
 
 
 #: One broker without others.
@@ -82,6 +84,8 @@ class FollowerProgress:
     """When it was last known to hold all that its leader held."""
     fetched_ms: float = -inf
     leader_end_at_fetch: int = NO_OFFSET
+    followed_at: float = NEVER
+    """When it was last known to follow in this term, in seconds of the lease's clock."""
 
 
 class Leadership:
@@ -137,7 +141,13 @@ class Leadership:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def fetched(
-        self, replica_id: int, end_offset: int, log_start_offset: int, broker_epoch: int, leader_end: int
+        self,
+        replica_id: int,
+        end_offset: int,
+        log_start_offset: int,
+        broker_epoch: int,
+        leader_end: int,
+        followed_at: float = NEVER,
     ) -> None:
         """A follower has asked for what comes after `end_offset`. If that is where the log ended when it asked before,
         it had caught up then.
@@ -150,6 +160,7 @@ class Leadership:
         progress.end_offset, progress.log_start_offset = end_offset, log_start_offset
         progress.broker_epoch = broker_epoch
         progress.fetched_ms, progress.leader_end_at_fetch = now_ms, leader_end
+        progress.followed_at = max(progress.followed_at, followed_at)
 
     def is_caught_up(self, replica_id: int, leader_end: int) -> bool:
         progress = self.followers[replica_id]
@@ -171,9 +182,12 @@ class Leadership:
         ]
         return min((local_start, *starts))
 
-    def silent_since_ms(self) -> float:
-        """When the member of the in-sync set that was silent for longest fetched last; inf if there is no other."""
-        return min((self.followers[one].fetched_ms for one in self.term.isr if one in self.followers), default=inf)
+    def holds_lease(self, rivals: Iterable[int]) -> bool:
+        """Whether nobody can have been elected in our place for long. `rivals`: who could be."""
+        followers = self.followers
+        return self._neighbours.lease.holds(
+            followers[rival].followed_at if rival in followers else NEVER for rival in rivals
+        )
 
     # --- high watermark ---
 

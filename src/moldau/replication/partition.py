@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.replication.leader import NO_NEIGHBOURS, UNKNOWN_BROKER_EPOCH, IsrChange, Leadership, Neighbours
+from moldau.replication.leases import NEVER
 from moldau.replication.selectors import ReplicaView
 from moldau.replication.waiting import Append, FetchWaits, OffsetWait, OffsetWaits
 from moldau.types.errors import ErrorCode, KafkaError
@@ -29,9 +30,9 @@ NOBODY = -1
 
 class Partition:
     __slots__ = (
-        "_neighbours", "_seen_stable", "counted_end", "end_waits", "high_watermark", "in_sync", "leader",
-        "leader_epoch", "leadership", "local_id", "log", "mark_waits", "produce_waits", "replicas", "stable_waits",
-        "staged", "start_waits", "topic_id", "topic_partition",
+        "_neighbours", "_seen_stable", "adding", "bytes_in", "bytes_out", "counted_end", "end_waits", "high_watermark",
+        "in_sync", "leader", "leader_epoch", "leadership", "local_id", "log", "mark_waits", "messages_in",
+        "produce_waits", "replicas", "rivals", "stable_waits", "staged", "start_waits", "topic_id", "topic_partition",
     )  # fmt: skip
 
     def __init__(
@@ -50,6 +51,10 @@ class Partition:
         self.leader_epoch = NO_EPOCH
         self.replicas: Sequence[int] = ()
         self.in_sync: Sequence[int] = ()
+        #: Those of the replicas that a reassignment under way adds.
+        self.adding: Sequence[int] = ()
+        #: Other brokers that could be elected without this one's doing.
+        self.rivals: Sequence[int] = ()
         #: What is known of the followers while this broker leads.
         self.leadership: Leadership | None = None
         self.high_watermark = 0
@@ -64,6 +69,8 @@ class Partition:
         #: committed records only, by the last stable offset.
         self.end_waits, self.mark_waits, self.stable_waits = FetchWaits(), FetchWaits(), FetchWaits()
         self._seen_stable = NO_OFFSET
+        #: Of producers and to consumers, since this broker knows the partition.
+        self.messages_in = self.bytes_in = self.bytes_out = 0
 
     # --- role ---
 
@@ -122,7 +129,8 @@ class Partition:
 
     def _take(self, term: PartitionImage) -> None:
         self.leader, self.leader_epoch = term.leader, term.leader_epoch
-        self.replicas, self.in_sync = term.replicas, term.isr
+        self.replicas, self.in_sync, self.adding = term.replicas, term.isr, term.adding
+        self.rivals = tuple(each for each in (*term.isr, *term.elr) if each != self.local_id)
 
     def _end_without_log(self, code: ErrorCode) -> None:
         staged, waits = self._interrupt()
@@ -147,6 +155,14 @@ class Partition:
     @property
     def leads(self) -> bool:
         return self.leader == self.local_id
+
+    def holds_lease(self) -> bool:
+        """Whether this leader may answer what no follower confirms (leases.py)."""
+        return not self.rivals or self.leadership is None or self.leadership.holds_lease(self.rivals)
+
+    def check_lease(self) -> None:
+        if self.rivals and not self.holds_lease():
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def has_enough_in_sync(self, wanted: int) -> bool:
         """Whether records may be acknowledged for all: `min.insync.replicas` cannot ask for more than there are."""
@@ -214,7 +230,12 @@ class Partition:
             self._move_mark(mark)
 
     def fetched_by(
-        self, replica_id: int, end_offset: int, log_start_offset: int, broker_epoch: int = UNKNOWN_BROKER_EPOCH
+        self,
+        replica_id: int,
+        end_offset: int,
+        log_start_offset: int,
+        broker_epoch: int = UNKNOWN_BROKER_EPOCH,
+        followed_at: float = NEVER,
     ) -> IsrChange | None:
         """A follower has everything below an offset: its fetch says so. Gives the proposal to take it into the in-sync
         set, if it is time for that.
@@ -222,7 +243,7 @@ class Partition:
         leadership, log = self.leadership, self.log
         assert leadership is not None
         assert log is not None
-        leadership.fetched(replica_id, end_offset, log_start_offset, broker_epoch, log.log_end_offset)
+        leadership.fetched(replica_id, end_offset, log_start_offset, broker_epoch, log.log_end_offset, followed_at)
         self.advance(self.counted_end)
         if self.start_waits:
             self._look_at_starts(leadership, log)

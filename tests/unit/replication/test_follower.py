@@ -9,6 +9,7 @@ import pytest
 
 from moldau.replication.follower import (
     FIRST_BACKOFF_MS,
+    MOST_NAMED,
     Action,
     Cut,
     FetchPlan,
@@ -94,6 +95,40 @@ def test_a_session_names_what_has_changed() -> None:
     request = plan.next_request(0)
     assert request is not None
     assert (request.session_epoch, request.topics, request.forgotten_topics_data[0].partitions) == (2, [], [0])
+
+
+def test_of_thousands_some_are_named_at_a_time_and_answered_at_once() -> None:
+    plan = plan_of(*(followed(index) for index in range(2 * MOST_NAMED + 3)))
+    for _ in range(2):  # the second time after the session is lost
+        named: list[int] = []
+        for count, wait_ms in ((MOST_NAMED, 0), (MOST_NAMED, 0), (3, 500)):
+            request = plan.next_request(0)
+            assert request is not None and request.max_wait_ms == wait_ms
+            assert len(asked(request)) == count
+            named += asked(request)
+            answer(plan, *(data(index) for index in asked(request)))
+        assert named == list(range(2 * MOST_NAMED + 3))
+        request = plan.next_request(0)
+        assert asked(request) == {} and request is not None and request.max_wait_ms == 500
+        plan.lost()
+
+
+def test_those_that_wait_hide_none_of_those_that_do_not() -> None:
+    partitions = [followed(index) for index in range(MOST_NAMED + 5)]
+    plan = FetchPlan(FetchSettings(1, lambda: 101), lambda one: one.key[1] < MOST_NAMED)
+    for one in partitions:
+        plan.follow(one)
+    assert sorted(asked(plan.next_request(0))) == list(range(MOST_NAMED, MOST_NAMED + 5))
+
+
+def test_without_a_session_all_are_named_each_time() -> None:
+    every = range(2 * MOST_NAMED)
+    plan = plan_of(*map(followed, every))
+    assert len(asked(plan.next_request(0))) == MOST_NAMED
+    for _ in range(2):
+        answer(plan, session=0)
+        request = plan.next_request(0)
+        assert sorted(asked(request)) == list(every) and request is not None and request.max_wait_ms == 500
 
 
 def test_after_a_lost_session_everything_is_named_again() -> None:
