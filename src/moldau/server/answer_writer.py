@@ -2,7 +2,8 @@
 
 Small answers are joined into one write. Records are read from their file only when the socket has room; what the
 socket holds unsent counts against the broker's budget. A read that would block goes to a thread, which keeps the file
-open until it is done.
+open until it is done. Records that were written a moment ago, which followers ask for, go from the page cache into the
+socket without being read.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from moldau.server.answers import PIECE_BYTES, SHORT_OF_MEMORY_PIECE_BYTES, FilePiece, Piece
 from moldau.server.buffers import Budget
+from moldau.server.file_pieces import PIECE_BYTES, SHORT_OF_MEMORY_PIECE_BYTES, FilePiece, Piece
 
 WRITE_HIGH_WATER_BYTES = 256 * 1024
 
@@ -25,7 +26,17 @@ class WriterHost(Protocol):
 
 
 class AnswerWriter:
-    __slots__ = ("_failed", "_host", "_is_over", "_outbox", "_transport", "_unsent", "is_paused", "is_reading")
+    __slots__ = (
+        "_failed",
+        "_host",
+        "_is_over",
+        "_outbox",
+        "_socket",
+        "_transport",
+        "_unsent",
+        "is_paused",
+        "is_reading",
+    )
 
     def __init__(self, transport: asyncio.Transport, host: WriterHost, failed: Callable[[BaseException], None]) -> None:
         """`failed` is told that records cannot be read: the head of their answer is sent already."""
@@ -38,6 +49,7 @@ class AnswerWriter:
         self._is_over = False
         self.is_paused = False
         self.is_reading = False
+        self._socket = direct_socket(transport)
         transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
 
     @property
@@ -98,6 +110,15 @@ class AnswerWriter:
         self._unsent = 0
 
     def _send_from_file(self, piece: FilePiece) -> None:
+        if piece.is_fresh and self._socket >= 0 and not self._transport.get_write_buffer_size():
+            try:
+                piece.send_now(self._socket)
+            except OSError as error:
+                self._fail(error)
+                return
+            if piece.length == 0:
+                self._sent(piece)
+                return
         limit = SHORT_OF_MEMORY_PIECE_BYTES if self._host.budget.exhausted else PIECE_BYTES
         try:
             data = piece.read_now(limit)
@@ -123,10 +144,14 @@ class AnswerWriter:
             self.pump()
 
     def _write(self, piece: FilePiece, data: bytearray) -> None:
-        if piece.length == 0 and self._outbox is not None:
+        if piece.length == 0:
+            self._sent(piece)
+        self._transport.write(data)
+
+    def _sent(self, piece: FilePiece) -> None:
+        if self._outbox is not None:
             self._outbox.popleft()
             piece.file.release()
-        self._transport.write(data)
 
     def _fail(self, error: BaseException) -> None:
         self.close()
@@ -137,3 +162,9 @@ def release_files(pieces: Iterable[Piece]) -> None:
     for piece in pieces:
         if isinstance(piece, FilePiece):
             piece.file.release()
+
+
+def direct_socket(transport: asyncio.Transport) -> int:
+    """The socket's number if what is written to it goes out as it is; -1 if it is encrypted on the way."""
+    socket = transport.get_extra_info("socket")
+    return -1 if socket is None or transport.get_extra_info("sslcontext") is not None else int(socket.fileno())

@@ -17,12 +17,18 @@ from moldau.replication.partition import Partition
 from moldau.replication.waiting import Append
 from moldau.server.connection import AnswerGate
 from moldau.storage.errors import LogIOError
-from moldau.storage.log import PartitionLog
+from moldau.storage.log import Commit, PartitionLog
 from moldau.types.errors import ErrorCode
 
 log = logging.getLogger("moldau.server.appends")
 
 RunBlocking = Callable[[Callable[[], Any]], asyncio.Future[Any]]
+#: Told of each commit, with the number of batches in it.
+Counted = Callable[[Partition, Commit, int], None]
+
+
+def uncounted(_partition: Partition, _commit: Commit, _batches: int) -> None:
+    """For those who count nothing."""
 
 
 class AppendQueue:
@@ -33,7 +39,9 @@ class AppendQueue:
         io_failed: Callable[[PartitionLog, Exception], None],
         rolled: Callable[[PartitionLog], None],
         gate: AnswerGate,
+        counted: Counted = uncounted,
     ) -> None:
+        self._counted = counted
         self._call_soon = call_soon
         self._run_blocking = run_blocking
         self._io_failed = io_failed
@@ -74,12 +82,14 @@ class AppendQueue:
             fail(appends)
             return
         try:
-            if partition_log.commit().rolled:
+            commit = partition_log.commit()
+            if commit.rolled:
                 self._rolled(partition_log)
         except LogIOError as error:
             fail(appends)
             self._io_failed(partition_log, error)
             return
+        self._counted(partition, commit, len(appends))
         partition.log_grew()
         if partition in self._syncing:
             self._syncing[partition].extend(appends)

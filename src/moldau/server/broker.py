@@ -8,18 +8,21 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from moldau.config.broker import BrokerConfig
 from moldau.coordinators.groups.machine import GroupMachine
 from moldau.metadata.controller.features import SUPPORTED_FEATURES
 from moldau.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from moldau.metadata.publisher import ImageHolder
-from moldau.metrics import Counter, Metrics
+from moldau.metrics import Metrics
 from moldau.replication.fetch_sessions import FetchSessions
 from moldau.replication.leader import IsrChange
 from moldau.replication.partition import Partition
 from moldau.replication.selectors import ReplicaSelector, selector_of
 from moldau.replication.throttling import ReplicationQuota
+from moldau.security.authentication.delegation import TokenSecrets
+from moldau.security.quotas import QuotaManager
 from moldau.server.appends import AppendQueue
 from moldau.server.controller import Controller
 from moldau.server.controllership import Controllership
@@ -30,14 +33,14 @@ from moldau.server.forwarding import Forwarding
 from moldau.server.lingering import LingeringBrokers
 from moldau.server.partition_table import PartitionTable
 from moldau.server.producer_ids import ProducerIds
-from moldau.server.producing import Produce
+from moldau.server.producing import Producing
 from moldau.server.registry import Api
 from moldau.server.services import Services
+from moldau.server.traffic import Traffic
 from moldau.storage.manager import LogManager
 from moldau.wire.codec import Encoded
 from moldau.wire.messages.api_versions import ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey
 
-SERVER = "kafka.server"
 NETWORK = "kafka.network"
 FEATURES_FROM_ZERO_SINCE = 4
 
@@ -74,6 +77,8 @@ class Broker:
         transactions: TransactionCoordinator,
         producer_ids: ProducerIds,
         apis: Mapping[int, Api],
+        quotas: QuotaManager,
+        traffic: Traffic,
     ) -> None:
         self.config = config
         self.node_id = config.node_id
@@ -89,9 +94,12 @@ class Broker:
         self.transactions = transactions
         self._passing: set[asyncio.Task[None]] = set()
         self.wall_ms = services.clocks.wall_ms
+        self.boot_seconds = services.clocks.boot_seconds
         self.producer_ids = producer_ids
         self.authorizer = services.authorizer
-        self.quotas = services.quotas
+        self.quotas = quotas
+        self.traffic = traffic
+        self.producing = Producing(self.wall_ms, appends, metrics)
         self.replica_selector: ReplicaSelector | None = selector_of(config.replica_selector_class)
         self.leader_quota = ReplicationQuota(
             lambda: self.config.leader_replication_throttled_rate, services.clocks.monotonic
@@ -107,12 +115,12 @@ class Broker:
         self.suspects: Collection[int] = frozenset()
         #: Topics as Metadata writes them, by name and version; valid for this very topic and these very brokers.
         self.metadata_cache: dict[tuple[str, int], tuple[TopicImage, Mapping[int, BrokerImage], Encoded]] = {}
-        self._produce_requests: dict[int, Counter] = {}
-        self.bytes_in = metrics.counter(SERVER, "BrokerTopicMetrics", "BytesInPerSec")
-        self.bytes_out = metrics.counter(SERVER, "BrokerTopicMetrics", "BytesOutPerSec")
-        self.failed_produces = metrics.counter(SERVER, "BrokerTopicMetrics", "FailedProduceRequestsPerSec")
-        self.produce_times = metrics.histogram(NETWORK, "RequestMetrics", "TotalTimeMs", request="Produce")
-        self.fetch_times = metrics.histogram(NETWORK, "RequestMetrics", "TotalTimeMs", request="Fetch")
+        self.token_secrets = TokenSecrets()
+        self.request_times = self.producing.request_times
+        self.fetch_times, self.read_times, self.follow_times = (
+            metrics.histogram(NETWORK, "RequestMetrics", "TotalTimeMs", request=name)
+            for name in ("Fetch", "FetchConsumer", "FetchFollower")
+        )
 
     @property
     def image(self) -> ClusterImage:
@@ -120,7 +128,7 @@ class Broker:
 
     @property
     def has_failed_directories(self) -> bool:
-        return any(directory.offline for directory in self.logs.directories)
+        return any(directory.offline for directory in self.logs.table.directories)
 
     # --- who is who ---
 
@@ -145,11 +153,15 @@ class Broker:
         lost = self.node_id if partition is None or partition.log is None else None
         return [replica for replica in state.replicas if replica == lost or self.image.is_offline(replica, state)]
 
-    def announced_versions(self, version: int, to_broker: bool = False) -> ApiVersionsResponse:
+    def announced_versions(self, version: int, to_broker: bool = False, to_own: bool = False) -> ApiVersionsResponse:
         """What ApiVersions tells at this version. Clients up to version 3 cannot read a feature that starts at 0."""
         features = self.image.features
         return ApiVersionsResponse(
-            api_keys=[api.announced for api in self.apis.values() if to_broker or not api.between_brokers],
+            api_keys=[
+                api.announced
+                for api in self.apis.values()
+                if (to_broker or not api.between_brokers) and (to_own or not api.is_own)
+            ],
             supported_features=[
                 SupportedFeatureKey(name=name, min_version=supported.lowest, max_version=supported.highest)
                 for name, supported in SUPPORTED_FEATURES.items()
@@ -179,20 +191,24 @@ class Broker:
 
     # --- metrics ---
 
-    def produce_requests(self, version: int) -> Counter:
-        counter = self._produce_requests.get(version)
-        if counter is None:
-            counter = self._produce_requests[version] = self.metrics.counter(
-                NETWORK, "RequestMetrics", "RequestsPerSec", request="Produce", version=str(version)
-            )
-        return counter
-
-    def record_produce(self, produce: Produce, seconds: float) -> None:
-        self.produce_times.record(seconds * 1000)
-        self.bytes_in.value += produce.frame.size
-        if any(result.error for _, result in produce.results):
-            self.failed_produces.value += 1
-
-    def record_fetch(self, fetch: FetchRound, seconds: float) -> None:
+    def record_fetch(self, fetch: FetchRound, replica_id: int, seconds: float, waited_seconds: float) -> None:
         self.fetch_times.record(seconds * 1000)
-        self.bytes_out.value += fetch.record_bytes
+        (self.read_times if replica_id < 0 else self.follow_times).record(seconds * 1000)
+        if waited_seconds:
+            self.request_times.waited("FetchConsumer" if replica_id < 0 else "FetchFollower", waited_seconds)
+        traffic = self.traffic
+        traffic.asked(
+            len(fetch.results), [found.error for _, found in fetch.results if found.error] if fetch.has_error else ()
+        )
+        if not fetch.record_bytes:
+            return
+        for target, found in fetch.results:
+            if found.records is None:
+                continue
+            topic, index = target.key
+            name = target.name if isinstance(topic, UUID) else topic
+            partition = None if name is None else self.partitions.find(name, index)
+            if replica_id < 0:
+                traffic.read(partition, found.records.length)
+            else:
+                traffic.copied(partition, found.records.length, replica_id)

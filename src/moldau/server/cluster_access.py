@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.security.authorizer import Operation, Resource
+from moldau.security.authorizer import Operation, Resource, authorized_operations
 from moldau.security.context import RequestContext
-from moldau.server.config_access import CLUSTER
+from moldau.types.acls import CLUSTER_NAME
+from moldau.wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 
+def needs(context: RequestContext, operation: Operation) -> str:
+    """What Apache Kafka says when it refuses a request as a whole; it prints the request, we name it."""
+    return f"Request {ApiKey(context.api_key).name} needs {operation.name} permission."
+
+
+def cluster_operations(broker: Broker, context: RequestContext) -> int:
+    """What the client may do with the cluster; nothing is told to one that may not describe it."""
+    if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+        return 0
+    return authorized_operations(broker.authorizer, context, Resource.CLUSTER, CLUSTER_NAME)
+
+
 def acts_for_cluster(broker: Broker, context: RequestContext) -> bool:
-    return broker.authorizer.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER)
+    return broker.authorizer.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)

@@ -22,8 +22,11 @@ from moldau.metadata.controller.topic_names import check_topic_name
 from moldau.metadata.image import NO_CONTROLLER, ClusterImage
 from moldau.metadata.publisher import ImageHolder
 from moldau.metadata.store import Check, Operation, VersionConflictError
+from moldau.metrics import Histogram
+from moldau.security.mutation_quotas import UNLIMITED_MUTATIONS, Mutations
 from moldau.server.services import Services
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.work.slices import Work
 from moldau.work.turns import run
 
 T = TypeVar("T")
@@ -40,6 +43,9 @@ class Controller:
         self._images = images
         self._config = config
         self._lock = asyncio.Lock()
+        self._monotonic = services.clocks.monotonic
+        self._begun: float | None = None
+        self.commit_times = Histogram()
         self.rng = services.rng
         self.new_uuid = services.new_uuid
 
@@ -52,6 +58,11 @@ class Controller:
         present = self._images.image.controller
         return None if present is None or present.id == NO_CONTROLLER else present.id
 
+    @property
+    def deciding_seconds(self) -> float:
+        """For how long a decision is under way that this broker makes; 0 where none is."""
+        return 0.0 if self._begun is None else self._monotonic() - self._begun
+
     async def decide(self, rule: Rule[T]) -> T:
         """The rule's answer, once what it decided is durable and this broker's image contains it. Raises
         NOT_CONTROLLER where another broker controls the cluster."""
@@ -63,24 +74,32 @@ class Controller:
 
     async def _decide(self, rule: Rule[T], checks: Callable[[ClusterImage], Sequence[Operation]]) -> T:
         async with self._lock:
-            for _ in range(MAX_CONFLICTS):
-                image = self._images.image
-                checked = checks(image)
-                decided = rule(image)
-                decision = decided if isinstance(decided, Decision) else await run(decided)
-                try:
-                    await self._commit(decision, checked)
-                except VersionConflictError:
-                    # The change we collided with is on its way into our image.
-                    await self._images.reached(await self._store.sync())
-                    continue
-                return decision.answer
+            self._begun = self._monotonic()
+            try:
+                for _ in range(MAX_CONFLICTS):
+                    image = self._images.image
+                    checked = checks(image)
+                    decided = rule(image)
+                    decision = decided if isinstance(decided, Decision) else await run(decided)
+                    try:
+                        await self._commit(decision, checked)
+                    except VersionConflictError:
+                        # The change we collided with is on its way into our image.
+                        await self._images.reached(await self._store.sync())
+                        continue
+                    return decision.answer
+            finally:
+                self._begun = None
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The metadata changed faster than this request could be decided.")
 
     async def _commit(self, decision: Decision[object], checked: Sequence[Operation]) -> None:
         revision = None
         for part in await run(decision.parting()):
-            revision = await self._store.commit([*checked, *part])
+            began = self._monotonic()
+            try:
+                revision = await self._store.commit([*checked, *part])
+            finally:
+                self.commit_times.record((self._monotonic() - began) * 1000)
         if revision is not None:
             await self._images.reached(revision)
 
@@ -92,10 +111,15 @@ class Controller:
     # --- what is asked for often ---
 
     async def create_topics(
-        self, wanted: list[NewTopic], validate_only: bool, may_create: Permission
+        self,
+        wanted: list[NewTopic],
+        validate_only: bool,
+        may_create: Permission,
+        mutations: Mutations = UNLIMITED_MUTATIONS,
     ) -> list[CreatedTopic]:
-        return await self.decide(
-            lambda image: create_topics(
+        def rule(image: ClusterImage) -> Work[Decision[list[CreatedTopic]]]:
+            mutations.restart()
+            return create_topics(
                 image,
                 wanted,
                 self._config(),
@@ -103,8 +127,10 @@ class Controller:
                 self.new_uuid,
                 validate_only=validate_only,
                 may_create=may_create,
+                charge=mutations.take,
             )
-        )
+
+        return await self.decide(rule)
 
     async def alter_partition(
         self, broker_id: int, broker_epoch: int, wanted: Sequence[WantedIsr]

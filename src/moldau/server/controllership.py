@@ -14,16 +14,24 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from moldau.config.broker import BrokerConfig
-from moldau.metadata.controller.claim import RANK_PAUSE_MS, claim, may_claim, rank, step_down
+from moldau.metadata.controller.claim import (
+    RANK_PAUSE_MS,
+    claim,
+    is_active_controller,
+    may_claim,
+    rank,
+    step_down,
+)
 from moldau.metadata.controller.decision import Decision
 from moldau.metadata.controller.duties import Done, DutySettings, Evidence, duties
 from moldau.metadata.controller.in_sync import check_broker_epoch
-from moldau.metadata.controller.log_folders import folders_failed
+from moldau.metadata.controller.log_directories import directories_failed
 from moldau.metadata.controller.shutdown import begin_shutdown, may_close
-from moldau.metadata.image import ClusterImage
+from moldau.metadata.controller.unregistration import unregister_broker
+from moldau.metadata.image import NO_LEADER, ClusterImage, PartitionImage
 from moldau.metadata.image_changes import ImageDelta
 from moldau.metadata.publisher import ImageHolder
-from moldau.metadata.store import StoreError
+from moldau.metadata.store import SessionState, StoreError
 from moldau.metrics import Metrics
 from moldau.server.controller import Controller
 from moldau.server.nudge import Nudge
@@ -35,17 +43,19 @@ log = logging.getLogger("moldau.server.controllership")
 #: One that was fenced on wrong evidence is not fenced on evidence again for so long: its presence decides.
 SPARED_SECONDS = 60.0
 AFTER_FAILURE_SECONDS = 0.1
+#: For how long a stop waits for its resignation to be written: without one the others find out by themselves.
+RESIGN_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a broker says of itself: up to where it has read the metadata, and which of its log folders have failed."""
+    """What a broker says of itself: up to where it has read the metadata, and which log directories have failed."""
 
     broker_id: int
     broker_epoch: int
     image_version: int
     wants_to_stop: bool = False
-    failed_folders: tuple[UUID, ...] = ()
+    failed_directories: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +85,12 @@ class Controllership:
         self._balance_at: float | None = None
         self._leaving = False
         self._task: asyncio.Task[None] | None = None
-        self.elections = metrics.counter("kafka.controller", "ControllerStats", "LeaderElectionRateAndTimeMs")
+        self.elections = metrics.histogram("kafka.controller", "ControllerStats", "LeaderElectionRateAndTimeMs")
         self.unclean = metrics.counter("kafka.controller", "ControllerStats", "UncleanLeaderElectionsPerSec")
 
     def begin(self) -> None:
-        self._images.subscribe(self._image_changed)
+        self._images.subscribe(self._image_changes)
+        self._images.watch(lambda _image: self.wake())
         self._store.watch_alive(lambda _alive: self.wake())
         self._task = asyncio.get_running_loop().create_task(self._run(), name="controllership")
         self.wake()
@@ -87,20 +98,28 @@ class Controllership:
     def wake(self) -> None:
         self._nudge.give()
 
-    def _image_changed(self, _old: ClusterImage, _new: ClusterImage, _delta: ImageDelta) -> None:
-        # The image becomes the current one behind us, in the same turn of the loop or a later one.
-        asyncio.get_running_loop().call_soon(self.wake)
+    def _image_changes(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
+        was, is_now = (is_active_controller(image, self._broker_id) for image in (old, new))
+        if was and not is_now and not self._leaving:
+            log.warning("broker %d is no longer the controller", self._broker_id)
+        if is_now:
+            self._count_elections(delta)
 
     async def stop(self) -> None:
-        """Steps down, so that the next controller need not wait until this one is found missing."""
+        """Steps down, so that the next controller need not wait until this one is found missing. What is to be written
+        to the disks does not wait for long, though, where ZooKeeper is away."""
         self._leaving = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        if self._store.session_state is SessionState.LOST:
+            return
         try:
-            await self._controller.decide_own(lambda image: step_down(image, self._broker_id))
-        except (StoreError, KafkaError) as error:
-            log.info("could not step down: %s", error)
+            async with asyncio.timeout(RESIGN_SECONDS):
+                if await self._controller.decide_own(lambda image: step_down(image, self._broker_id)):
+                    log.log(self._level(), "broker %d resigns as controller", self._broker_id)
+        except (StoreError, KafkaError, TimeoutError) as error:
+            log.info("could not step down: %s", error or "nobody answers")
 
     # --- what is heard of others ---
 
@@ -118,9 +137,11 @@ class Controllership:
         check_broker_epoch(image, report.broker_id, report.broker_epoch)
         self._reports[report.broker_id] = report
         self._take_back_evidence(image.brokers[report.broker_id].incarnation, report.broker_id)
-        if report.failed_folders:
+        if report.failed_directories:
             await self._controller.decide(
-                lambda image: folders_failed(image, report.broker_id, report.broker_epoch, report.failed_folders)
+                lambda image: directories_failed(
+                    image, report.broker_id, report.broker_epoch, report.failed_directories
+                )
             )
         if report.wants_to_stop:
             await self._controller.decide(
@@ -134,6 +155,10 @@ class Controllership:
             report.image_version >= broker.epoch,
             report.wants_to_stop and self._may_stop(image, broker.id),
         )
+
+    async def unregister(self, broker_id: int) -> None:
+        """Raises NOT_CONTROLLER, and what the rule says against it."""
+        await self._controller.decide(lambda image: unregister_broker(image, broker_id, self._alive(), self._config()))
 
     def _may_stop(self, image: ClusterImage, broker_id: int) -> bool:
         reached = {number: report.image_version for number, report in self._reports.items()}
@@ -227,7 +252,7 @@ class Controllership:
     def _duty_settings(self) -> DutySettings:
         config = self._config()
         balance_at = None if self._balance_at is None else round(self._balance_at * 1000)
-        return DutySettings(config, balance_at_ms=balance_at)
+        return DutySettings(config, balance_at_ms=balance_at, trust_boot_id=config.moldau_boot_id_trust_enable)
 
     def _plan_balance(self) -> None:
         config = self._config()
@@ -238,9 +263,25 @@ class Controllership:
     def _now_ms(self) -> int:
         return round(self._clocks.monotonic() * 1000)
 
+    def _count_elections(self, delta: ImageDelta) -> None:
+        """Whatever was their reason: a death, a stop, a tool. They are decided and committed together: each took as
+        long as all of them."""
+        elected = [
+            (before, after)
+            for change in delta.changed
+            for index in change.partitions
+            if index < len(change.old.partitions)
+            for before, after in ((change.old.partitions[index], change.new.partitions[index]),)
+            if after.leader not in (before.leader, NO_LEADER)
+        ]
+        if elected:
+            self.elections.record(self._controller.deciding_seconds * 1000, len(elected))
+        unclean = sum(was_unclean(before, after) for before, after in elected)
+        if unclean:
+            self.unclean.value += unclean
+            log.warning("%d leader(s) elected uncleanly: acknowledged records may be lost", unclean)
+
     def _tell(self, done: Done) -> None:
-        self.elections.value += done.elections
-        self.unclean.value += done.unclean_elections
         if done.fenced:
             log.warning("fenced broker(s) %s: %d leader(s) elected", numbers(done.fenced), done.elections)
         if done.unfenced:
@@ -250,6 +291,12 @@ class Controllership:
     def _level(self) -> int:
         """What happens to a broker that is alone is no news."""
         return logging.INFO if len(self._images.image.brokers) > 1 else logging.DEBUG
+
+
+def was_unclean(before: PartitionImage, after: PartitionImage) -> bool:
+    """Whether the new leader may lack something: it was neither in sync nor eligible, or is not trusted any more."""
+    had_all = after.leader in before.isr or after.leader in before.elr
+    return not had_all or (after.recovering and not before.recovering)
 
 
 def numbers(brokers: Collection[int]) -> str:

@@ -2,8 +2,7 @@
 shares.
 
 A request that cannot be parsed, an unknown key or a version that is not announced closes the connection, as Kafka
-does; the one exception is ApiVersions, which is answered in version 0 with its own versions, so that a newer client
-can ask again.
+does, unless the API answers such versions itself.
 
 What takes long, requests and answers about thousands of partitions above all, is done in turns (work/turns): the
 connection is parked, and everybody else is served in between.
@@ -13,14 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import cache, partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from moldau.metrics import Counter, Histogram
 from moldau.security.context import RequestContext
-from moldau.server import quick_produce
+from moldau.server.busy import Timed, timed
 from moldau.server.connection import Connection, Frame, Slot
 from moldau.server.coordination.futures import Later
 from moldau.server.forwarding import Answered
@@ -36,7 +35,6 @@ from moldau.wire.framing import (
     response_has_tags,
     skip_header_tags,
 )
-from moldau.wire.messages.api_versions import ApiVersionsResponse
 from moldau.wire.primitives import DecodeError
 from moldau.wire.schema import Message
 from moldau.work import turns
@@ -78,7 +76,8 @@ class Dispatcher:
 
     def dispatch(self, connection: Connection, frame: Frame) -> None:
         try:
-            if connection.produce_routes is not None and quick_produce.take(self.broker, connection, frame):
+            shortcut = connection.shortcut
+            if shortcut is not None and shortcut.take(connection, frame):
                 return
             header = read_request_header(frame.view)
             api = self.apis.get(header.api_key)
@@ -101,9 +100,8 @@ class Dispatcher:
             connection.close()
 
     def _refuse_version(self, connection: Connection, header: RequestHeader, api: Api | None) -> None:
-        if api is not None and api.key == ApiKey.API_VERSIONS:
-            refusal = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[api.announced])
-            body = encode(refusal, 0)
+        if api is not None and api.refuse_version is not None:
+            body = encode(api.refuse_version(api), 0)
             connection.reserve().answer([frame_response(header.correlation_id, False, body)])
             return
         log.warning(
@@ -120,7 +118,6 @@ class Dispatcher:
             connection.client, header.client_id or "", header.api_key, header.api_version, header.correlation_id
         )
         slot = connection.reserve()
-        slot.mute_ms = self.broker.quotas.throttle_ms(context, frame.size)
         if not api.pipelined:
             self.broker.appends.flush()
         if api.raw is not None:
@@ -135,12 +132,10 @@ class Dispatcher:
             return
         request, _ = decode(api.request, header.api_version, frame.view, body)
         answer = self._begin(context, api, request, frame)
+        slot.busy_seconds = perf_counter() - started
         if isinstance(answer, Message):
             frame.release()
             self._answer(slot, context, api, answer, started)
-        elif isinstance(answer, Later):
-            connection.park()
-            self._answer_when_told(slot, context, api, answer, frame, started)
         else:
             connection.park()
             self._answer_later(slot, context, api, answer, frame, started)
@@ -160,23 +155,44 @@ class Dispatcher:
         return api.handle(self.broker, context, request)
 
     def _answer(self, slot: Slot, context: RequestContext, api: Api, answer: Message, started: float) -> None:
-        self._complete(slot, api, answer)
+        self._complete(slot, context, api, answer)
+        if self.broker.quotas.active:
+            slot.begin_busy()
         self._send(slot, context, api, encode(answer, context.api_version), started)
 
-    def _complete(self, slot: Slot, api: Api, answer: Message) -> None:
-        if slot.mute_ms and hasattr(answer, "throttle_time_ms"):
-            answer.throttle_time_ms = slot.mute_ms
+    def _complete(self, slot: Slot, context: RequestContext, api: Api, answer: Message) -> None:
+        if self.broker.quotas.active:
+            self._throttle(slot, context, api, answer)
         error = getattr(answer, "error_code", 0)
         if error:
             self._count_error(api.key, error)
 
+    def _throttle(self, slot: Slot, context: RequestContext, api: Api, answer: Message) -> None:
+        """A handler may have found a reason of its own to let the client wait: the longer time counts."""
+        if context.client.is_exempt:
+            return
+        own_ms: int = getattr(answer, "throttle_time_ms", 0)
+        slot.mute_ms = max(own_ms, self.broker.quotas.handled(context, slot.take_busy_seconds()))
+        if slot.mute_ms:
+            self.broker.request_times.throttled(request_name(api.key), slot.mute_ms)
+            if hasattr(answer, "throttle_time_ms"):
+                answer.throttle_time_ms = slot.mute_ms
+
     def _send(self, slot: Slot, context: RequestContext, api: Api, body: bytes, started: float) -> None:
         tags = response_has_tags(api.key, context.api_version >= api.request.FLEXIBLE_FROM)
+        if self.broker.quotas.active and not context.client.is_exempt:
+            self.broker.quotas.spent(context, slot.take_busy_seconds())
         slot.answer([frame_response(context.correlation_id, tags, body)])
         self._times[api.key].record((perf_counter() - started) * 1000)
 
-    def _pass_on(self, slot: Slot, api: Api, answer: Answered, started: float) -> None:
-        slot.answer([SIZE.pack(len(answer.data)), answer.data])
+    def _pass_on(self, slot: Slot, context: RequestContext, api: Api, answer: Answered, started: float) -> None:
+        """The controller's answer, with the longer of its wait and ours."""
+        slot.mute_ms = answer.throttle_ms
+        quotas = self.broker.quotas
+        if quotas.active and not context.client.is_exempt:
+            slot.mute_ms = max(slot.mute_ms, quotas.handled(context, slot.take_busy_seconds()))
+        data = answer.with_throttle(slot.mute_ms)
+        slot.answer([SIZE.pack(len(data)), data])
         self._times[api.key].record((perf_counter() - started) * 1000)
 
     def _answer_later(
@@ -188,42 +204,31 @@ class Dispatcher:
         frame: Frame,
         started: float,
     ) -> None:
-        async def finish() -> None:
+        begun = perf_counter()
+
+        def finish(result: Callable[[], Message | Answered]) -> None:
+            is_timed = self.broker.quotas.active and slot.begin_busy()
             try:
-                message = await answer
+                message = result()
+                self.broker.request_times.waited(request_name(api.key), perf_counter() - begun)
                 if isinstance(message, Answered):
-                    self._pass_on(slot, api, message, started)
+                    self._pass_on(slot, context, api, message, started)
                     return
-                self._complete(slot, api, message)
-                body = await turns.run(encode_in_turns(message, context.api_version))
-                self._send(slot, context, api, body, started)
+                self._complete(slot, context, api, message)
+                work = encode_in_turns(message, context.api_version)
+                body = turns.begin(timed(slot, work) if is_timed else work)
+                if isinstance(body, bytes):
+                    self._send(slot, context, api, body, started)
+                else:
+                    self._run(send(body))
             except DecodeError as error:
                 log.warning("%s: closing: a request cannot be read: %s", context.client.address, error)
                 slot.disconnect()
             except Exception as error:
                 self._failed(slot, context, api, error)
             finally:
-                frame.release()
-
-        self._run(finish())
-
-    def _answer_when_told(
-        self, slot: Slot, context: RequestContext, api: Api, answer: Later[Message], frame: Frame, started: float
-    ) -> None:
-        """As above, without a task: coordinators answer thousands of small requests per second in this way."""
-
-        def finish() -> None:
-            try:
-                message = answer.result()
-                self._complete(slot, api, message)
-                body = turns.begin(encode_in_turns(message, context.api_version))
-                if isinstance(body, bytes):
-                    self._send(slot, context, api, body, started)
-                else:
-                    self._run(send(body))
-            except Exception as error:
-                self._failed(slot, context, api, error)
-            finally:
+                if is_timed:
+                    slot.end_busy()
                 frame.release()
 
         async def send(body: Awaitable[bytes]) -> None:
@@ -232,7 +237,26 @@ class Dispatcher:
             except Exception as error:
                 self._failed(slot, context, api, error)
 
-        answer.when_done(partial(asyncio.get_running_loop().call_soon, finish))
+        is_measured = self.broker.quotas.active and not isinstance(answer, Later)
+        self._when_known(Timed(slot, answer) if is_measured else answer, finish)
+
+    def _when_known(
+        self, answer: Awaitable[Message | Answered], finish: Callable[[Callable[[], Message | Answered]], None]
+    ) -> None:
+        if isinstance(answer, Later):
+            # Without a task: coordinators answer thousands of small requests per second.
+            answer.when_done(partial(asyncio.get_running_loop().call_soon, finish, answer.result))
+            return
+
+        async def follow() -> None:
+            try:
+                message = await answer
+            except Exception as error:
+                finish(partial(reraise, error))
+            else:
+                finish(lambda: message)
+
+        self._run(follow())
 
     def _failed(self, slot: Slot, context: RequestContext, api: Api, error: Exception) -> None:
         log.error("%s: closing: %s failed", context.client.address, request_name(api.key), exc_info=error)
@@ -244,6 +268,11 @@ class Dispatcher:
         task.add_done_callback(self._tasks.discard)
 
 
+def reraise(error: Exception) -> NoReturn:
+    raise error
+
+
+@cache
 def request_name(key: int) -> str:
     """Kafka's name of a request in metrics: FindCoordinator, OffsetForLeaderEpoch."""
     return "".join(part.capitalize() for part in ApiKey(key).name.split("_"))

@@ -14,7 +14,7 @@ from moldau.config.broker import BrokerConfig, BrokerConfigError
 from moldau.config.broker_checks import warnings
 from moldau.metadata.image import NO_SETTINGS, ClusterImage, TopicImage
 from moldau.metadata.image_changes import ImageDelta
-from moldau.work.turns import Work, at_once
+from moldau.work.slices import Work, at_once
 
 log = logging.getLogger("moldau.server.config")
 

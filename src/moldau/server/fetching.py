@@ -16,24 +16,27 @@ from uuid import UUID
 
 from moldau.replication.fetch_sessions import FetchTarget
 from moldau.replication.leader import UNKNOWN_BROKER_EPOCH
+from moldau.replication.leases import NEVER
 from moldau.replication.partition import Partition
 from moldau.replication.throttling import names
 from moldau.replication.waiting import FetchWaits
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
-from moldau.server.answers import FilePiece
+from moldau.server.file_pieces import FilePiece
 from moldau.storage.errors import LogIOError, OffsetOutOfRangeError
 from moldau.storage.log import PartitionLog
+from moldau.storage.log_reader import LogSlice
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH
 from moldau.wire.fetch_answer import ENDPOINTS_FROM, FetchedPartition
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 PARTITIONS_PER_TURN = 64
 NOWHERE_ELSE = -1
+FRESH_BYTES = 8 * 1024 * 1024
 LEADER_IS_TOLD_WITH = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 Fetched = FetchedPartition[FilePiece]
@@ -52,6 +55,8 @@ class FetchLimits:
     rack: str = ""
     tells_progress: bool = False
     """What a follower asks for tells how far it has come, in the moment it asks: not when it is woken."""
+    followed_at: float = NEVER
+    """When a follower is known to have followed, at least."""
 
     @property
     def is_follower(self) -> bool:
@@ -151,6 +156,8 @@ def read_partition(
     log = partition.served_log(target.leader_epoch, limits.leader_only)
     if limits.is_follower:
         partition.check_follower(limits.replica_id, target.leader_epoch, limits.broker_epoch)
+    elif partition.rivals and partition.leads:
+        partition.check_lease()
     if target.last_fetched_epoch != NO_EPOCH:
         diverging = divergence(log, target)
         if diverging is not None:  # what it holds is not what we hold: that is no progress
@@ -176,7 +183,9 @@ def read_partition(
         piece = log.read(target.fetch_offset, limit, end, min_one=is_first)
         if piece.length:
             piece.file.acquire()
-            fetched.records = FilePiece(piece.file, piece.position, piece.length)
+            fetched.records = FilePiece(
+                piece.file, piece.position, piece.length, limits.is_follower and is_fresh(log, piece)
+            )
             if limits.is_follower and is_throttled(partition, log):
                 broker.leader_quota.record(piece.length)
             if limits.read_committed:
@@ -184,6 +193,12 @@ def read_partition(
     if limits.read_committed and fetched.records is None:
         fetched.aborted = ()
     return fetched
+
+
+def is_fresh(log: PartitionLog, piece: LogSlice) -> bool:
+    """Whether it is at the end of the log, where nothing has left the page cache yet."""
+    active = log.segments.active
+    return piece.file is active.file and active.size - piece.position <= FRESH_BYTES
 
 
 def beginning(
@@ -200,7 +215,9 @@ def beginning(
 
 
 def note_progress(broker: Broker, partition: Partition, target: FetchTarget, limits: FetchLimits) -> None:
-    change = partition.fetched_by(limits.replica_id, target.fetch_offset, target.log_start_offset, limits.broker_epoch)
+    change = partition.fetched_by(
+        limits.replica_id, target.fetch_offset, target.log_start_offset, limits.broker_epoch, limits.followed_at
+    )
     if change is not None:
         broker.propose_isr(partition, change)
 

@@ -15,9 +15,11 @@ import ipaddress
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from struct import Struct
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from moldau.security.context import ClientIdentity, RequestContext
+from moldau.server.busy import Stopwatch, Timed
 from moldau.server.controller_requests import CONTROLLER_REQUESTS, Decided
 from moldau.server.peers.peer import Lane, PeerLostError, Peers
 from moldau.server.registry import Api
@@ -40,6 +42,7 @@ DEFAULT_SECONDS: Final = 30.0
 LONGEST_LOOK_SECONDS: Final = 0.1
 """A new controller shows in the image; this only bounds what else may have passed."""
 SIZE_BYTES: Final = 4
+INT32: Final = Struct(">i")
 
 
 class Authority(Protocol):
@@ -57,6 +60,16 @@ class Answered:
     """The controller's answer behind its size: header and body, with the client's correlation id."""
 
     data: bytes
+    throttle_ms: int = 0
+    """How long the client has to wait, as the controller says."""
+    throttle_at: int | None = None
+    """Where that stands, if it does."""
+
+    def with_throttle(self, milliseconds: int) -> bytes:
+        if self.throttle_at is None or milliseconds == self.throttle_ms:
+            return self.data
+        end = self.throttle_at + INT32.size
+        return self.data[: self.throttle_at] + INT32.pack(milliseconds) + self.data[end:]
 
 
 class Forwarding:
@@ -71,7 +84,7 @@ class Forwarding:
         """`next_image` waits until the image has changed."""
         self._broker = broker
         self._authority = authority
-        self._peers = peers
+        self.peers = peers
         self._next_image = next_image
         self._monotonic = monotonic
         self._requests: Mapping[int, Decided] = CONTROLLER_REQUESTS
@@ -98,14 +111,18 @@ class Forwarding:
             if self._authority.is_active:
                 return await self._handle_if_controller(context, api, request)
             controller = self._authority.active_id
-            return None if controller is None else await self._hand_on(controller, envelope)
+            return None if controller is None else await self._hand_on(controller, envelope, context, api)
 
         try:
+            refusal = self._requests[context.api_key].refusal_of(self._broker, context)
+            if refusal is not None:
+                raise KafkaError(refusal)
             if context.client.broker_id is not None:
                 return await self._handle(context, api, request)
             return await self._until_decided(attempt, seconds_of(request))
         except KafkaError as error:
-            return self._requests[context.api_key].refuse(request, error.code, error.message)
+            decided = self._requests[context.api_key]
+            return decided.completed(decided.refuse(request, error.code, error.message), context, request)
 
     async def ask(self, request: Message, answer_class: type[R], is_refused: Callable[[R], bool]) -> R:
         """This broker's own request, to a controller that is another broker. `is_refused` tells an answer that says
@@ -115,18 +132,24 @@ class Forwarding:
             controller = self._authority.active_id
             if controller is None or self._authority.is_active:
                 return None
-            answer = await self._peers.get(controller).call(request, answer_class, Lane.FORWARD)
+            answer = await self.peers.get(controller).call(request, answer_class, Lane.FORWARD)
             return None if is_refused(answer) else answer
 
         return await self._until_decided(attempt, DEFAULT_SECONDS)
 
-    async def _hand_on(self, controller: int, envelope: EnvelopeRequest) -> Answered | None:
-        answer = await self._peers.get(controller).call(envelope, EnvelopeResponse, Lane.FORWARD)
+    async def _hand_on(
+        self, controller: int, envelope: EnvelopeRequest, context: RequestContext, api: Api
+    ) -> Answered | None:
+        answer = await self.peers.get(controller).call(envelope, EnvelopeResponse, Lane.FORWARD)
         if answer.error_code == ErrorCode.NOT_CONTROLLER:
             return None
         if answer.error_code:
             raise KafkaError(ErrorCode(answer.error_code))
-        return Answered(bytes(answer.response_data or b""))
+        data = bytes(answer.response_data or b"")
+        if not self._requests[api.key].begins_with_throttle:
+            return Answered(data)
+        at = throttle_at(data, response_has_tags(api.key, is_flexible(context, api)))
+        return Answered(data, INT32.unpack_from(data, at)[0], at)
 
     async def _handle_if_controller(self, context: RequestContext, api: Api, request: Message) -> Message | None:
         try:
@@ -170,7 +193,6 @@ class Forwarding:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         flexible = header.api_version >= api.request.FLEXIBLE_FROM
         body = skip_header_tags(data, header.body) if flexible else header.body
-        request, _ = await turns.run(decode_in_turns(api.request, header.api_version, data, body))
         client = ClientIdentity(
             bytes(envelope.request_principal or b"").decode(),
             context.client.listener,
@@ -179,15 +201,37 @@ class Forwarding:
         inside = RequestContext(
             client, header.client_id or "", header.api_key, header.api_version, header.correlation_id
         )
-        answer = await self._handle(inside, api, request)
+        watch = Stopwatch()
+        answer = await Timed(watch, self._handle_inside(inside, api, data, body))
+        self._throttle(inside, answer, watch)
         written = await turns.run(encode_in_turns(answer, header.api_version))
         tags = response_has_tags(header.api_key, flexible)
         return frame_response(header.correlation_id, tags, written)[SIZE_BYTES:]
+
+    async def _handle_inside(self, context: RequestContext, api: Api, data: Buffer, body: int) -> Message:
+        request, _ = await turns.run(decode_in_turns(api.request, context.api_version, data, body))
+        return await self._handle(context, api, request)
+
+    def _throttle(self, context: RequestContext, answer: Message, watch: Stopwatch) -> None:
+        """The client's broker tells it the longer of its own time and this, and makes it wait."""
+        quotas = self._broker.quotas
+        wait_ms = quotas.handled(context, watch.take_busy_seconds()) if quotas.active else 0
+        if wait_ms and hasattr(answer, "throttle_time_ms"):
+            answer.throttle_time_ms = max(answer.throttle_time_ms, wait_ms)
 
     async def _handle(self, context: RequestContext, api: Api, request: Message) -> Message:
         assert api.handle is not None
         answer = api.handle(self._broker, context, request)
         return answer if isinstance(answer, Message) else await answer
+
+
+def is_flexible(context: RequestContext, api: Api) -> bool:
+    return context.api_version >= api.request.FLEXIBLE_FROM
+
+
+def throttle_at(data: bytes, has_tags: bool) -> int:
+    """Where the time to wait stands: the first field of nearly all answers to what the controller decides."""
+    return skip_header_tags(data, INT32.size) if has_tags else INT32.size
 
 
 def seconds_of(request: Message) -> float:

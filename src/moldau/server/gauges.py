@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from moldau.coordinators.groups.machine import GroupMachine
+from moldau.coordinators.runtime import CoordinatorRuntime
 from moldau.metadata.image import ClusterImage, PartitionImage
 from moldau.metrics import Metrics
 from moldau.replication.partition import Partition
@@ -23,16 +25,30 @@ def register_gauges(metrics: Metrics, partitions: PartitionTable, logs: LogManag
     gauge("UnderMinIsrPartitionCount", lambda one: one.leads and len(one.in_sync) < min_in_sync(one))
     gauge("AtMinIsrPartitionCount", lambda one: one.leads and len(one.in_sync) == min_in_sync(one))
     gauge("OfflineReplicaCount", lambda one: one.log is None)
-    waiting = ("kafka.server", "DelayedOperationPurgatory", "PurgatorySize")
-    metrics.gauge(lambda: sum(len(one.produce_waits) for one in partitions), *waiting, delayedOperation="Produce")
-    metrics.gauge(lambda: sum(one.waiting_fetches for one in partitions), *waiting, delayedOperation="Fetch")
-    metrics.gauge(lambda: sum(one.size_bytes for one in logs.logs()), "kafka.log", "Log", "Size")
     metrics.gauge(
-        lambda: sum(directory.offline for directory in logs.directories),
+        lambda: sum(len(one.log.producers) for one in partitions if one.log is not None), *replicas, "ProducerIdCount"
+    )
+    for name in ("PurgatorySize", "NumDelayedOperations"):  # who is done waits no more: they are the same here
+        waiting = ("kafka.server", "DelayedOperationPurgatory", name)
+        metrics.gauge(lambda: sum(len(one.produce_waits) for one in partitions), *waiting, delayedOperation="Produce")
+        metrics.gauge(lambda: sum(one.waiting_fetches for one in partitions), *waiting, delayedOperation="Fetch")
+    metrics.gauge(
+        lambda: sum(directory.offline for directory in logs.table.directories),
         "kafka.log",
         "LogManager",
         "OfflineLogDirectoryCount",
     )
+
+
+def register_group_gauges(metrics: Metrics, groups: CoordinatorRuntime[GroupMachine]) -> None:
+    """Of the groups whose coordinator this broker is."""
+    manager = ("kafka.server", "GroupMetadataManager")
+    metrics.gauge(lambda: sum(len(each.machine.tables.groups) for each in groups.shards()), *manager, "NumGroups")
+    metrics.gauge(lambda: sum(offsets_of(each.machine) for each in groups.shards()), *manager, "NumOffsets")
+
+
+def offsets_of(machine: GroupMachine) -> int:
+    return sum(len(found) for topics in machine.tables.offsets.committed.values() for found in topics.values())
 
 
 def is_replica(partition: Partition) -> bool:
@@ -61,8 +77,15 @@ def register_controller_gauges(metrics: Metrics, image: Callable[[], ClusterImag
         "PreferredReplicaImbalanceCount",
         lambda current: sum(one.leader >= 0 and one.leader != one.replicas[0] for one in partitions_of(current)),
     )
+    metrics.gauge(lambda: moving(image(), broker_id), "kafka.server", "ReplicaManager", "ReassigningPartitions")
     gauge("ActiveBrokerCount", lambda current: sum(not one.fenced for one in current.brokers.values()))
     gauge("FencedBrokerCount", lambda current: sum(one.fenced for one in current.brokers.values()))
+
+
+def moving(image: ClusterImage, broker_id: int) -> int:
+    """What this broker leads and others are to have."""
+    found = (image.partition(topic, index) for topic, index in image.index.reassigning)
+    return sum(each is not None and each.leader == broker_id for each in found)
 
 
 def controls(image: ClusterImage, broker_id: int) -> bool:

@@ -6,20 +6,29 @@ import asyncio
 import ipaddress
 import logging
 import socket
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from moldau.config.broker import BrokerConfig
 from moldau.config.listeners import Listener
-from moldau.metrics import Metrics
-from moldau.server.appends import RunBlocking
+from moldau.server.acceptor import PlainDoor
+from moldau.server.admission import Admission
 from moldau.server.buffers import DEFAULT_BUDGET_BYTES, Budget, BufferPool
 from moldau.server.connection import SCRATCH_BYTES, AnswerGate, Connection, Frame
+from moldau.server.gate import Gate
+from moldau.server.host_names import HostNames
+from moldau.server.services import Services
+from moldau.server.tls_door import TlsDoor
+from moldau.types.addresses import is_address
 
 log = logging.getLogger("moldau.server.listeners")
 
 IDLE_SWEEPS_PER_LIMIT = 4
 RECEIVE_BUFFER = "socket.receive.buffer.bytes"
+
+
+def loop_ms() -> float:
+    return asyncio.get_running_loop().time() * 1000
 
 
 class Host:
@@ -29,57 +38,61 @@ class Host:
         self,
         config: BrokerConfig,
         dispatch: Callable[[Connection, Frame], None],
-        run_blocking: RunBlocking,
-        metrics: Metrics,
+        services: Services,
         gate: AnswerGate,
     ) -> None:
+        metrics, quotas = services.metrics, services.quotas
         self.gate = gate
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.pool = BufferPool()
         self.budget = Budget(
             config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else DEFAULT_BUDGET_BYTES
         )
+        self.intake = self.budget
         self.max_frame_bytes = config.socket_request_max_bytes
         self.dispatch = dispatch
         self.connections: set[Connection] = set()
         self._config = config
-        self.run_blocking = run_blocking
-        self._per_address: Counter[str] = Counter()
+        self.run_blocking = services.run_blocking
+        self.admission = Admission(
+            config, metrics, loop_ms, lambda address: quotas.connected(address) if quotas.active else 0
+        )
+        self.names = HostNames(services.look_up, services.run_blocking, self.admission.looked_up)
+        self.names.want(limited_names(config))
         metrics.gauge(lambda: len(self.connections), "kafka.server", "socket-server-metrics", "connection-count")
         metrics.gauge(lambda: self.budget.used, "kafka.network", "SocketServer", "MemoryPoolUsed")
 
-    def opened(self, connection: Connection) -> bool:
+    def opened(self, connection: Connection) -> None:
         self.connections.add(connection)
-        address = connection.client.address
-        self._per_address[address] += 1
-        limit = self._config.max_connections_per_ip_overrides.get(address, self._config.max_connections_per_ip)
-        if self._per_address[address] > limit:
-            log.warning("%s: closing: more than %d connections (max.connections.per.ip)", address, limit)
-            return False
-        if len(self.connections) > self._config.max_connections:
-            log.warning(
-                "%s: closing: more than %d connections (max.connections)", address, self._config.max_connections
-            )
-            return False
-        return True
+        if self.admission.is_overfull():
+            self._close_longest_idle()
+
+    def _close_longest_idle(self) -> None:
+        may_go = [one for one in self.connections if self.admission.has_to_give_way(one.client.listener)]
+        if may_go:
+            longest = min(may_go, key=lambda one: one.last_active)
+            log.warning("%s: closing: a broker needs its place (max.connections)", longest.client.address)
+            longest.abort()
 
     def closed(self, connection: Connection) -> None:
         self.connections.discard(connection)
-        address = connection.client.address
-        self._per_address[address] -= 1
-        if self._per_address[address] <= 0:
-            del self._per_address[address]
+        self.admission.left(connection.client.listener, connection.client.address)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         self._config = config
+        self.admission.reconfigure(config)
+        self.names.want(limited_names(config))
 
     def sweep_idle(self, now: float) -> None:
         limit = self._config.connections_max_idle_ms
         if limit < 0:
             return
         oldest = now - limit / 1000
-        for connection in [one for one in self.connections if one.last_active < oldest and not one.answers_pending]:
-            if connection.client.broker_id is None:  # a silent link to another broker is there to tell of its end
+        for connection in tuple(self.connections):
+            if connection.answers_pending:
+                connection.last_active = now  # what it is told will be a sign of life: nobody counts each answer
+            # A silent link to another broker is there to tell of its end.
+            elif connection.last_active < oldest and not connection.client.is_exempt:
                 connection.abort()
 
 
@@ -90,7 +103,7 @@ class Listeners:
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
         self._sockets: list[tuple[Listener, socket.socket]] = []
-        self._servers: list[asyncio.Server] = []
+        self._doors: list[TlsDoor | PlainDoor] = []
 
     def bind(self) -> None:
         for listener in self._config.listeners:
@@ -107,19 +120,18 @@ class Listeners:
             told[listener.name] = (host, listener.port or bound[listener.name])
         return told
 
-    async def accept(self, host: Host) -> None:
-        loop = asyncio.get_running_loop()
+    def accept(self, host: Host, gates: Mapping[str, Gate], doors: Mapping[str, TlsDoor]) -> None:
+        """`gates` stand before listeners that ask who is there, `doors` before those with TLS."""
         for listener, bound_socket in self._sockets:
-            server = await loop.create_server(
-                lambda name=listener.name: Connection(host, name),  # type: ignore[misc]
-                sock=bound_socket,
-                backlog=max(self._config.socket_listen_backlog_size, 1),
-            )
-            self._servers.append(server)
+            gate = gates.get(listener.name)
+            connections = partial(Connection, host, listener.name) if gate is None else gate.new_connection
+            door = doors.get(listener.name) or PlainDoor(listener.name, connections, host.admission)
+            door.listen(bound_socket)
+            self._doors.append(door)
 
     def close(self) -> None:
-        for server in self._servers:
-            server.close()
+        for door in self._doors:
+            door.close()
         for _, bound_socket in self._sockets:
             bound_socket.close()
 
@@ -153,6 +165,10 @@ def is_ipv6(host: str) -> bool:
         return ipaddress.ip_address(host).version == 6
     except ValueError:
         return False
+
+
+def limited_names(config: BrokerConfig) -> list[str]:
+    return [host for host in config.max_connections_per_ip_overrides if not is_address(host)]
 
 
 def idle_sweep_seconds(config: BrokerConfig) -> float:

@@ -13,10 +13,10 @@ from typing import Final
 
 REST: Final = "server.log"
 SUBJECTS: Final = {
-    "state-change.log": ("moldau.server.partitions", "moldau.metadata.publisher"),
+    "state-change.log": ("moldau.server.state_changes", "moldau.server.partitions", "moldau.metadata.publisher"),
     "kafka-request.log": ("moldau.server.dispatch", "moldau.server.connection"),
     "log-cleaner.log": ("moldau.storage.cleaner", "moldau.storage.compaction"),
-    "controller.log": ("moldau.metadata.controller", "moldau.metadata.local"),
+    "controller.log": ("moldau.server.controllership", "moldau.server.membership", "moldau.metadata"),
     "kafka-authorizer.log": ("moldau.security",),
 }
 

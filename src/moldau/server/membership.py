@@ -1,7 +1,7 @@
 """This broker as a member of the cluster: announced, registered, taken in by the controller, and let go in the end.
 
 A registration starts fenced. The controller takes the broker in once it reports that its own image holds that
-registration. It reports for as long as there is something to say: it is fenced, it wants to stop, a log folder has
+registration. It reports for as long as there is something to say: it is fenced, it wants to stop, a log directory has
 failed, or somebody else wants to stop and waits until all know. Nothing here depends on having seen an event.
 """
 
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from moldau.metadata.codec import BrokerEntry, Listener
+from moldau.metadata.controller.features import SUPPORTED_FEATURES
 from moldau.metadata.controller.registration import register_broker
 from moldau.metadata.image import BrokerImage, ClusterImage
-from moldau.metadata.image_changes import ImageDelta
 from moldau.metadata.publisher import ImageHolder
-from moldau.metadata.store import StoreError
+from moldau.metadata.store import SessionState, StoreError
 from moldau.server.controller import Controller
 from moldau.server.controllership import Controllership, Report, ReportAnswer
 from moldau.server.nudge import Nudge
@@ -39,8 +39,8 @@ REPORT_SECONDS = 2.0
 class Lineage:
     """What tells whether this start goes on where the last one ended.
 
-    `directories` are the ids of the log folders; `clean_epoch` the broker epoch under which all of them were left in
-    good order, None after a crash.
+    `directories` are the ids of the log directories; `clean_epoch` the broker epoch under which all of them were left
+    in good order, None after a crash.
     """
 
     directories: tuple[UUID, ...]
@@ -57,12 +57,12 @@ class Membership:
         controller: Controller,
         controllership: Controllership,
         peers: Peers,
-        failed_folders: Callable[[], tuple[UUID, ...]],
+        failed_directories: Callable[[], tuple[UUID, ...]],
     ) -> None:
         self._broker_id = broker_id
         self._store, self._peers = services.store, peers
         self._images, self._controller, self._controllership = images, controller, controllership
-        self._failed_folders = failed_folders
+        self._failed_directories = failed_directories
         self._nudge = Nudge()
         self._admitted = asyncio.Event()
         self._wants_to_stop = False
@@ -83,21 +83,20 @@ class Membership:
             rack,
             lineage.boot_id,
             lineage.directories,
+            SUPPORTED_FEATURES,
             clean=clean_epoch is not None,
             previous_epoch=-1 if clean_epoch is None else clean_epoch,
         )
         await self._controller.decide_own(lambda image: register_broker(image, self._broker_id, entry))
 
     def begin(self) -> None:
-        self._images.subscribe(self._image_changed)
+        self._images.watch(lambda _image: self.wake())
+        self._store.on_session(self._session_changes)
         self._task = asyncio.get_running_loop().create_task(self._run(), name="membership")
         self.wake()
 
     def wake(self) -> None:
         self._nudge.give()
-
-    def _image_changed(self, _old: ClusterImage, _new: ClusterImage, _delta: ImageDelta) -> None:
-        asyncio.get_running_loop().call_soon(self.wake)
 
     async def admitted(self) -> None:
         """Returns when the controller has taken this broker in."""
@@ -116,16 +115,28 @@ class Membership:
     # --- leaving ---
 
     async def leave(self, seconds: float) -> bool:
-        """Asks the controller to hand over what we lead, and waits until it has; False when the time is up."""
+        """Asks the controller to hand over what we lead, and waits until it has; False when the time is up. With our
+        session that has ended, too: either somebody else leads by then, or nobody can decide on it.
+        """
         if self._own(self._images.image) is None or self._is_alone():
             return True
+        if self._is_forgotten:
+            return False
         self._wants_to_stop = True
         self.wake()
         try:
             await asyncio.wait_for(self._may_stop.wait(), seconds)
         except TimeoutError:
             return False
-        return True
+        return not self._is_forgotten
+
+    @property
+    def _is_forgotten(self) -> bool:
+        return self._store.session_state is SessionState.LOST
+
+    def _session_changes(self, state: SessionState) -> None:
+        if state is SessionState.LOST and self._wants_to_stop:
+            self._may_stop.set()
 
     def _is_alone(self) -> bool:
         return all(each.fenced or each.id == self._broker_id for each in self._images.image.brokers.values())
@@ -158,14 +169,14 @@ class Membership:
             self._admitted.set()
         if self._wants_to_stop:
             return not self._may_stop.is_set()
-        return must_report(image, own, self._failed_folders())
+        return must_report(image, own, self._failed_directories())
 
     async def _report(self) -> None:
         image = self._images.image
         own = self._own(image)
         if own is None:
             return
-        report = Report(self._broker_id, own.epoch, image.version, self._wants_to_stop, self._failed_folders())
+        report = Report(self._broker_id, own.epoch, image.version, self._wants_to_stop, self._failed_directories())
         try:
             answer = await self._tell(report)
         except (PeerLostError, StoreError, KafkaError) as error:
@@ -183,10 +194,10 @@ class Membership:
         return await told_over(self._peers, active, report)
 
 
-def must_report(image: ClusterImage, own: BrokerImage, failed_folders: Sequence[UUID]) -> bool:
+def must_report(image: ClusterImage, own: BrokerImage, failed_directories: Sequence[UUID]) -> bool:
     """Whether there is something that the controller does not know, or that somebody who leaves waits for. A folder
     that had failed before we registered is not one of ours any more."""
-    if own.fenced or set(failed_folders) & set(own.directories) - set(own.offline_directories):
+    if own.fenced or set(failed_directories) & set(own.directories) - set(own.offline_directories):
         return True
     return any(each.shutting_down and each.id != own.id for each in image.brokers.values())
 
@@ -197,7 +208,7 @@ async def told_over(peers: Peers, controller: int, report: Report) -> ReportAnsw
         broker_epoch=report.broker_epoch,
         current_metadata_offset=report.image_version,
         want_shut_down=report.wants_to_stop,
-        offline_log_dirs=report.failed_folders,
+        offline_log_dirs=report.failed_directories,
     )
     answer = await peers.get(controller).call(request, BrokerHeartbeatResponse, timeout_seconds=REPORT_SECONDS)
     if answer.error_code:
@@ -206,7 +217,7 @@ async def told_over(peers: Peers, controller: int, report: Report) -> ReportAnsw
 
 
 def announcement(listeners: Sequence[Listener], rack: str | None, directories: Sequence[UUID]) -> bytes:
-    """Kafka's JSON of a living broker, as it stands in `/brokers/ids`, and the log folders that we hold."""
+    """Kafka's JSON of a living broker, as it stands in `/brokers/ids`, and the log directories that we hold."""
     first = listeners[0]
     members: Mapping[str, object] = {
         "version": 5,

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from moldau.config.metrics_listeners import HttpAddress
 from moldau.metrics import Metrics
-from moldau.metrics.prometheus import CONTENT_TYPE, exposition
+from moldau.metrics.prometheus import CONTENT_TYPE, exposition_in_turns
+from moldau.work.turns import run
 
 log = logging.getLogger("moldau.server.metrics")
 
@@ -23,8 +24,10 @@ PATHS = (b"/metrics", b"/")
 
 
 class MetricsServer:
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, before: Callable[[], Awaitable[None]]) -> None:
+        """`before` fetches what has to be asked of others first."""
         self._metrics = metrics
+        self._before = before
         self._servers: list[asyncio.Server] = []
 
     async def listen(self, listeners: Sequence[HttpAddress]) -> list[str]:
@@ -50,7 +53,7 @@ class MetricsServer:
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(self._answer(head))
+                writer.write(await self._answer(head))
                 await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             log.debug("a request for metrics failed: %s", error)
@@ -59,14 +62,15 @@ class MetricsServer:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
-    def _answer(self, head: bytes) -> bytes:
+    async def _answer(self, head: bytes) -> bytes:
         method, _, rest = head.partition(b" ")
         path = rest.split(b" ", 1)[0].partition(b"?")[0]
         if method not in (b"GET", b"HEAD"):
             return answer("405 Method Not Allowed", "only GET\n")
         if path not in PATHS:
             return answer("404 Not Found", "metrics are at /metrics\n")
-        text = exposition(self._metrics)
+        await self._before()
+        text = await run(exposition_in_turns(self._metrics))
         return answer("200 OK", text, CONTENT_TYPE, with_body=method == b"GET")
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from moldau.config.topic import TopicConfig
-from moldau.metadata.image import TopicImage
+from moldau.metadata.image import ClusterImage, TopicImage
 from moldau.metadata.image_changes import ImageDelta, TopicDelta
 from moldau.storage.manager import NewLog
 from moldau.types.ids import TopicPartition
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 #: Each has all of its settings worked out.
 TOPICS_PER_TURN = 8
@@ -30,6 +30,19 @@ def new_logs(delta: ImageDelta, local_id: int, topic_config: Callable[[TopicImag
         joined = [index for index in change.partitions if joins(change, index, local_id)]
         if joined:
             found += yield from _logs_of(change.new, joined, local_id, topic_config)
+    return found
+
+
+def logs_of(
+    image: ClusterImage, local_id: int, topic_config: Callable[[TopicImage], TopicConfig]
+) -> Work[list[NewLog]]:
+    """All that the image wants here."""
+    resolving = pauses(TOPICS_PER_TURN)
+    found: list[NewLog] = []
+    for topic in image.topics.values():
+        if next(resolving):
+            yield
+        found += yield from _logs_of(topic, range(len(topic.partitions)), local_id, topic_config)
     return found
 
 

@@ -21,10 +21,16 @@ from moldau.config.broker import BrokerConfig
 from moldau.metadata.codec import BadEntryError
 from moldau.metadata.local import LocalStore
 from moldau.metadata.store import ClusterStore, StoreError
+from moldau.metrics import Metrics
+from moldau.security.authorizer import AllowAll, Authorizer
+from moldau.security.quotas import client_quotas
+from moldau.security.standard import StandardAuthorizer, super_users
 from moldau.server.core import BrokerCore
+from moldau.server.host_names import addresses_of
 from moldau.server.listeners import Listeners, as_addresses
 from moldau.server.loop_lag import LoopLag
 from moldau.server.metrics_http import MetricsServer
+from moldau.server.numbering import numbered
 from moldau.server.peers.opening import dial_tcp
 from moldau.server.process import (
     configure_logging,
@@ -34,6 +40,7 @@ from moldau.server.process import (
     settle_garbage_collector,
 )
 from moldau.server.services import Clocks, Services
+from moldau.server.store_metrics import request_times, show_session
 from moldau.storage.checkpoints import CorruptFileError, DirectoryInUseError
 from moldau.storage.files import OsFiles
 from moldau.storage.log_directory import InconsistentDirectoryError
@@ -41,6 +48,8 @@ from moldau.storage.ownership import METADATA_FOLDER, refuse_foreign_folders
 from moldau.types.errors import KafkaError
 
 if TYPE_CHECKING:
+    from moldau.metadata.zookeeper.store import ZooKeeperStore
+    from moldau.server.kafka_view import KafkaView
     from moldau.server.log_files import LogFiles
 
 log = logging.getLogger("moldau.server.node")
@@ -83,6 +92,8 @@ class BrokerNode:
         self.exit_code = 0
         self._loop = asyncio.get_running_loop()
         self._executor = ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="blocking")
+        self._zookeeper: ZooKeeperStore | None = None
+        self.kafka_view: KafkaView | None = None
 
     def run_blocking(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
         return self._loop.run_in_executor(self._executor, work)
@@ -93,6 +104,8 @@ class BrokerNode:
         config, files = self._config, OsFiles()
         refuse_foreign_folders(files, config.log_dirs)
         self.store = await self._open_store(files)
+        config = self._config = await numbered(config, self.store, files)
+        metrics = Metrics()
         services = Services(
             self.store,
             dial_tcp,
@@ -102,19 +115,25 @@ class BrokerNode:
             random.Random(),
             os.urandom,
             uuid.uuid4,
+            metrics,
+            client_quotas(config, REAL_CLOCKS.monotonic, metrics),
+            addresses_of,
             boot_id(),
+            authorizer_of(config),
         )
         self.core = BrokerCore(config, services, self.fail)
+        self.lag = LoopLag(self._loop, self.core.metrics, time.thread_time)
+        self.lag.start()
         await self.core.open()
         self.listeners = Listeners(self.core.config)
         self.listeners.bind()
         await self.core.join(self.listeners.advertised())
-        self.lag = LoopLag(self._loop, self.core.metrics)
-        self.lag.start()
-        self.metrics_server = MetricsServer(self.core.metrics)
+        self._begin_view()
+        self._show_session()
+        self.metrics_server = MetricsServer(self.core.metrics, self.core.group_lags.refresh)
         for address in await self.metrics_server.listen(config.metrics_listeners):
             log.info("metrics at %s", address)
-        await self.listeners.accept(self.core.host)
+        self.listeners.accept(self.core.host, self.core.gates, self.core.doors)
         seconds = time.perf_counter() - started
         addresses = " ".join(as_addresses(self.listeners.advertised()))
         folders = ", ".join(config.log_dirs)
@@ -125,12 +144,29 @@ class BrokerNode:
         if zookeeper is not None:
             from moldau.metadata.zookeeper.opening import open_zookeeper_store
 
-            store: ClusterStore = await open_zookeeper_store(zookeeper)
+            opened = await open_zookeeper_store(zookeeper)
+            self._zookeeper = opened
+            store: ClusterStore = opened
         else:
             folder = os.path.join(self._config.log_dirs[0], METADATA_FOLDER)
             store = await LocalStore.open(folder, SerialExecutor("metadata"), files=files)
         store.on_session_lost(lambda reason: self.fail(f"the metadata store is lost: {reason}"))
         return store
+
+    def _begin_view(self) -> None:
+        if self._zookeeper is None or not self._config.moldau_kafka_view_enable:
+            return
+        from moldau.server.kafka_view import KafkaView
+
+        shown = KafkaView(self._zookeeper.view, self.core.images, self._config.node_id, REAL_CLOCKS.wall_ms)
+        self.store.on_session(lambda _state: shown.begin_anew())
+        shown.begin()
+        self.kafka_view = shown
+
+    def _show_session(self) -> None:
+        if self._zookeeper is not None:
+            show_session(self.core.metrics, self._zookeeper)
+            self._zookeeper.time_requests(request_times(self.core.metrics).record)
 
     def fail(self, reason: str) -> None:
         """Ends the process in order, with an exit code that says that it did not want to."""
@@ -146,6 +182,8 @@ class BrokerNode:
         await self.core.stop()
         await self._drain()
         self.lag.stop()
+        if self.kafka_view is not None:
+            await self.kafka_view.stop()
         await self.core.close()
         self._executor.shutdown()
 
@@ -163,6 +201,12 @@ class BrokerNode:
 
     def _is_busy(self) -> bool:
         return any(not connection.idle for connection in self.core.host.connections if connection.open)
+
+
+def authorizer_of(config: BrokerConfig) -> Authorizer:
+    if not config.authorizer_class_name:
+        return AllowAll()
+    return StandardAuthorizer(super_users(config.super_users), config.allow_everyone_if_no_acl_found)
 
 
 class SerialExecutor:

@@ -12,6 +12,10 @@ class Nudge:
     def give(self) -> None:
         self._given.set()
 
+    def forget(self) -> None:
+        """What was given so far is about to be looked at anyway."""
+        self._given.clear()
+
     async def taken(self, within_seconds: float | None = None) -> bool:
         """Waits for the next one; False if none came in time."""
         try:

@@ -21,7 +21,8 @@ from moldau.storage.log import PartitionLog
 from moldau.storage.manager import LogManager, NewLog
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
-from moldau.work.turns import Work, begin, pauses
+from moldau.work.slices import Work, pauses
+from moldau.work.turns import begin
 
 log = logging.getLogger("moldau.server.partitions")
 
@@ -71,10 +72,10 @@ class PartitionTable:
         begun = begin(new_logs(delta, self._local_id, self._topic_config))
         if isinstance(begun, Awaitable):
             return self._prepare_later(begun)
-        return self._logs.prepare(begun) if begun else None
+        return self._logs.maker.prepare(begun) if begun else None
 
     async def _prepare_later(self, wanted: Awaitable[list[NewLog]]) -> None:
-        await self._logs.prepare(await wanted)
+        await self._logs.maker.prepare(await wanted)
 
     def apply(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> Work[None]:
         for topic in delta.deleted:
@@ -127,11 +128,11 @@ class PartitionTable:
 
     def _open_log(self, partition: Partition, topic: TopicImage, config: TopicConfig, is_new: bool) -> None:
         try:
-            partition.log = self._logs.get_or_create(partition.topic_partition, topic.id, config, is_new=is_new)
+            partition.log = self._logs.maker.get_or_create(partition.topic_partition, topic.id, config, is_new=is_new)
         except LogIOError as error:
             log.error("%s stays offline: %s", partition.topic_partition, error)
             return
-        partition.high_watermark = self._logs.checkpointed_high_watermark(partition.topic_partition)
+        partition.high_watermark = self._logs.table.checkpointed_high_watermark(partition.topic_partition)
         partition.log_truncated()
 
     def _delete(self, topic: TopicImage) -> Work[None]:
@@ -144,7 +145,7 @@ class PartitionTable:
     # --- what happens to logs ---
 
     def take_offline(self, lost: Iterable[TopicPartition]) -> None:
-        """Their log folder failed: these partitions answer KAFKA_STORAGE_ERROR from now on."""
+        """Their log directory failed: these partitions answer KAFKA_STORAGE_ERROR from now on."""
         for topic, index in lost:
             partition = self.find(topic, index)
             if partition is not None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 #: From this size on a request is read in turns; the densest ones that are smaller hold some thousand elements.
 LARGE_REQUEST_BYTES = 16 * 1024
 
+#: The two ways to answer; `handlers/__init__` says when to take which.
 Handle = Callable[["Broker", RequestContext, Any], Message | Awaitable[Message]]
-#: A raw handler reads the frame from the body's position on itself, and fills the slot when it can.
 RawHandle = Callable[["Broker", RequestContext, "Frame", int, "Slot"], None]
 
 
@@ -37,8 +37,12 @@ class Api:
     pipelined: bool = False
     #: Versions that are announced (old clients infer features from them) but answered with UNSUPPORTED_VERSION.
     refused_below: int = 0
+    #: What is answered, in version 0, to versions that are not served; without it they close the connection.
+    refuse_version: Callable[[Api], Message] | None = None
     #: Spoken by brokers among themselves: announced to no client, and served only to whoever may act for the cluster.
     between_brokers: bool = False
+    #: Not of Kafka's protocol: announced only to clients that are ours, and served to whoever knows of it.
+    is_own: bool = False
 
     @property
     def announced(self) -> ApiVersion:

@@ -1,5 +1,5 @@
 """What a broker is given instead of making it: where metadata is kept, how others are called, files, threads, who may
-do what, how time passes, what chance says. One value, so that a test or a simulation hands over its own.
+do what and how much, how time passes, what chance says. One value, so that a test or a simulation hands over its own.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from random import Random
 from uuid import UUID
 
 from moldau.metadata.store import ClusterStore
+from moldau.metrics import Metrics
 from moldau.security.authorizer import AllowAll, Authorizer
-from moldau.security.quotas import QuotaManager, Unlimited
+from moldau.security.quotas import QuotaManager
 from moldau.server.appends import RunBlocking
+from moldau.server.host_names import LookUp
 from moldau.server.peers.opening import Dial
 from moldau.storage.files import FileSystem
 
@@ -36,7 +38,9 @@ class Services:
     random_bytes: Callable[[int], bytes]
     """For what must not be guessed."""
     new_uuid: Callable[[], UUID]
+    metrics: Metrics
+    quotas: QuotaManager
+    look_up: LookUp
     boot_id: str = ""
     """Changes when the machine restarts; a process that was killed under the same one has lost no written page."""
     authorizer: Authorizer = field(default_factory=AllowAll)
-    quotas: QuotaManager = field(default_factory=Unlimited)

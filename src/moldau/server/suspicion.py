@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 LONGEST_HOLD_SECONDS: Final = 0.5
+MOMENT_SECONDS: Final = 0.01
+"""In which the end of a link is noticed, where the client's connection has ended by the same death."""
 
 
 def concerns_suspects(image: ClusterImage, suspects: Collection[int], topics: Iterable[str]) -> bool:
@@ -24,6 +26,12 @@ def concerns_suspects(image: ClusterImage, suspects: Collection[int], topics: It
         return False
     found = (image.topics.get(name) for name in topics)
     return any(partition.leader in suspects for topic in found if topic is not None for partition in topic.partitions)
+
+
+def led_elsewhere(image: ClusterImage, local_id: int, topics: Iterable[str]) -> bool:
+    """Whether one of these topics has a partition that is led by another broker, or by nobody."""
+    found = (image.topics.get(name) for name in topics)
+    return any(partition.leader != local_id for topic in found if topic is not None for partition in topic.partitions)
 
 
 async def until_settled(broker: Broker, topics: Collection[str]) -> None:

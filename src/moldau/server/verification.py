@@ -4,8 +4,15 @@ Without the question a write that arrives late, behind the end of its transactio
 ends, and read_committed consumers would wait for it forever. Clients of transaction version 2 (Produce 12 and above,
 TxnOffsetCommit 5 and above) do not announce their partitions: the broker adds them for them. A partition in which the
 transaction is open already needs no question. If a transaction ends in a partition while the coordinator is being
-asked, the answer is worth nothing any more. While the one before is being ended (a client need not wait for that) the
-coordinator has no answer: it is asked again, and only what happens from then on counts.
+asked, the answer is worth nothing any more. (With version 2 each transaction has an epoch of its own; the marker of the
+one before may still arrive meanwhile, from a coordinator that is another broker, and means nothing.) While the one
+before is being ended (a client need not wait for that) the coordinator has no answer: it is asked again, and only what
+happens from then on counts.
+
+When it is asked again decides how fast transactions follow each other. A coordinator that is this broker tells of the
+end. Of another one's transaction this broker sees the marker alone, if there is one for its partitions: it waits for
+that, and the coordinator, which hears of it and perhaps of others elsewhere, is asked until it has, soon and then less
+and less often.
 """
 
 from __future__ import annotations
@@ -20,13 +27,14 @@ from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_SEQUENCE, TopicPartition
 from moldau.wire.batch import parse_header
 from moldau.wire.schema import Buffer
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 ADDS_PARTITIONS_FROM = 12
 ABORTABLE_IS_KNOWN_FROM = 11
+SOON_SECONDS = 0.001
 NOT_ADDED = "Partition was not added to the transaction"
 CANNOT_VERIFY = "Unable to verify the partition has been added to the transaction. Underlying error: "
 #: A coordinator that cannot be asked now.
@@ -98,7 +106,7 @@ async def ask(
         except KafkaError as error:
             refused |= dict.fromkeys(partitions, error)
         else:
-            for partition in ended_since(broker, producer, remembered):
+            for partition in ended_since(broker, producer, remembered, adds_partitions):
                 refused.setdefault(partition, KafkaError(ErrorCode.INVALID_TXN_STATE))
     return refused
 
@@ -107,11 +115,11 @@ async def add_patiently(
     broker: Broker, transactional_id: str, producer: ProducerIdentity, partitions: Sequence[TopicPartition]
 ) -> Remembered:
     """The markers of the transaction before may still be under way: they rarely take long. Returns what was remembered
-    of the producer when the coordinator was asked with success: markers that came before that ended another
-    transaction.
+    of the producer when the coordinator was asked with success.
     """
     clock = asyncio.get_running_loop().time
-    pause = broker.config.add_partitions_to_txn_retry_backoff_ms / 1000
+    longest = broker.config.add_partitions_to_txn_retry_backoff_ms / 1000
+    soon = SOON_SECONDS
     deadline = clock() + broker.config.add_partitions_to_txn_retry_backoff_max_ms / 1000
     while True:
         remembered = remembered_of(broker, producer, partitions)
@@ -123,7 +131,18 @@ async def add_patiently(
                 raise
         else:
             return remembered
-        await broker.transactions.endings.wait(transactional_id, min(pause, left))
+        if broker.transactions.questions.are_local(transactional_id):
+            await broker.transactions.endings.wait(transactional_id, min(longest, left))
+        elif is_open(remembered_of(broker, producer, partitions)):
+            await broker.transactions.marked.wait(producer.producer_id, min(longest, left))
+        else:
+            await asyncio.sleep(min(soon, longest, left))
+            soon *= 2
+
+
+def is_open(remembered: Remembered) -> bool:
+    """Whether a marker for one of the partitions is to come."""
+    return any(entry is not None and entry.txn_first_offset >= 0 for entry in remembered.values())
 
 
 def remembered_of(broker: Broker, producer: ProducerIdentity, partitions: Iterable[TopicPartition]) -> Remembered:
@@ -140,14 +159,16 @@ def producers_of(broker: Broker, partition: TopicPartition) -> ProducerStates | 
     return None if found is None or found.log is None else found.log.producers
 
 
-def ended_since(broker: Broker, producer: ProducerIdentity, remembered: Remembered) -> list[TopicPartition]:
-    """The partitions in which a transaction of the producer has ended since; another batch may have begun this one."""
+def ended_since(
+    broker: Broker, producer: ProducerIdentity, remembered: Remembered, ends_raise_epoch: bool
+) -> list[TopicPartition]:
+    """The partitions in which the transaction may have ended since; another batch may have begun it there."""
     ended = []
     for partition, entry in remembered.items():
         producers = producers_of(broker, partition)
-        if producers is None or producers.has_ongoing_txn(*producer):
-            continue
-        if producers.latest(producer.producer_id) is not entry:
+        if producers is not None and producers.may_have_ended_since(
+            entry, *producer, ends_raise_epoch=ends_raise_epoch
+        ):
             ended.append(partition)
     return ended
 

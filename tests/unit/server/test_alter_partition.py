@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
 import pytest
 
-from moldau.metadata.controller.decision import Rule
+from moldau.metadata.controller.in_sync import WantedIsr, alter_partitions
 from moldau.metadata.controller.topic_creation import NewTopic
 from moldau.security.authorizer import AllowAll, Operation, Resource
 from moldau.security.context import ClientIdentity, RequestContext
@@ -35,10 +36,12 @@ class Scene:
         self.authorizer: Any = AllowAll()
         self.refusal: ErrorCode | None = None
 
-    async def decide(self, rule: Rule[Any]) -> Any:
+    async def alter_partition(self, broker_id: int, broker_epoch: int, wanted: Sequence[WantedIsr]) -> Any:
+        """As the controller does it, over a cluster without a store."""
         if self.refusal is not None:
             raise KafkaError(self.refusal)
-        return self.cluster.decide(rule)
+        config = self.cluster.config
+        return self.cluster.decide(lambda image: alter_partitions(image, broker_id, broker_epoch, wanted, config))
 
     @property
     def topic_id(self) -> UUID:
@@ -62,7 +65,7 @@ class Scene:
             topics=[TopicData(topic_id=topic_id, partitions=[PartitionData(**values)])],
         )
         received, _ = decode(AlterPartitionRequest, version, encode(request, version))
-        broker = SimpleNamespace(authorizer=self.authorizer, controller=self, config=self.cluster.config)
+        broker = SimpleNamespace(authorizer=self.authorizer, controller=self)
         context = RequestContext(ClientIdentity("User:b", "PLAINTEXT", "127.0.0.1"), "", 56, version, 1)
         answer = await handle(cast(Any, broker), context, received)
         return decode(AlterPartitionResponse, version, encode(answer, version))[0]

@@ -10,7 +10,7 @@ from moldau.metadata.controller.decision import Rule
 from moldau.metadata.controller.topic_creation import NewTopic
 from moldau.security.authorizer import AllowAll
 from moldau.security.context import ClientIdentity, RequestContext
-from moldau.server.folder_reports import assign_request
+from moldau.server.directory_reports import assign_request
 from moldau.server.handlers.assign_replicas_to_dirs import handle
 from moldau.types.errors import ErrorCode
 from moldau.wire.codec import decode, encode

@@ -16,6 +16,7 @@ from moldau.wire.apis import BETWEEN_BROKERS as BETWEEN_BROKERS_KEYS
 
 MODULES = sorted(name for _, name, _ in pkgutil.iter_modules(handlers.__path__) if name != "catalogue")
 BETWEEN_BROKERS = {"introduce_broker", "envelope", "broker_heartbeat", "alter_partition", "assign_replicas_to_dirs"}
+OWN = {"introduce_broker", "alter_roles", "describe_roles"}
 KAFKA = Path(__file__).parents[2] / "conformance/data/api_versions.tsv"
 
 
@@ -43,7 +44,13 @@ def test_what_brokers_say_among_themselves_is_not_for_clients() -> None:
     assert {int(api_of(module).key) for module in BETWEEN_BROKERS} <= BETWEEN_BROKERS_KEYS
 
 
-@pytest.mark.parametrize("module", [module for module in MODULES if module not in BETWEEN_BROKERS])
+def test_what_is_not_kafkas_is_told_to_our_own_clients_alone() -> None:
+    own = {module for module in MODULES if api_of(module).is_own or int(api_of(module).key) >= 20_000}
+    assert own == OWN
+    assert {module for module in OWN if not api_of(module).is_own} == OWN & BETWEEN_BROKERS
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module not in BETWEEN_BROKERS | OWN])
 def test_all_versions_of_apache_kafka_are_announced(module: str) -> None:
     api = api_of(module)
     assert (api.first, api.last) == kafka_versions()[api.key]

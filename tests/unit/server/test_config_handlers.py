@@ -53,7 +53,7 @@ class Desk:
         self.node_id = 1
         self.authorizer = self.controller = self
         self.logs = self
-        self.futures = self
+        self.moves = self
         self.withheld: set[tuple[Resource, str]] = set()
         self.asked: list[Asked] = []
         self.moved: dict[TopicPartition, str] = {}

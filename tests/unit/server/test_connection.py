@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
+import socket
+import tempfile
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from struct import pack
 from typing import Any, cast
 
 import pytest
 
-from moldau.server.answers import FilePiece
 from moldau.server.buffers import Budget, BufferPool
 from moldau.server.connection import (
     MAX_HANDLED_PER_TURN,
@@ -21,6 +24,8 @@ from moldau.server.connection import (
     Frame,
     Slot,
 )
+from moldau.server.file_pieces import FilePiece
+from moldau.wire.framing import SIZE
 
 
 class Transport:
@@ -58,12 +63,12 @@ class Host:
     def __init__(self, dispatch: Callable[[Connection, Frame], None]) -> None:
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.pool, self.budget, self.gate = BufferPool(), Budget(1_000_000), AnswerGate()
+        self.intake = self.budget
         self.max_frame_bytes = 500_000
         self.dispatch = dispatch
         self.gone = False
 
-    def opened(self, connection: Connection) -> bool:
-        return True
+    def opened(self, connection: Connection) -> None: ...
 
     def closed(self, connection: Connection) -> None:
         self.gone = True
@@ -75,11 +80,11 @@ class Host:
 class Scene:
     """A connected client; `answer_at_once` echoes each request, otherwise slots are kept for the test to fill."""
 
-    def __init__(self, answer_at_once: bool = True, park: bool = False) -> None:
+    def __init__(self, answer_at_once: bool = True, park: bool = False, transport: Transport | None = None) -> None:
         self.frames: list[bytes] = []
         self.slots: list[Slot] = []
         self.host = Host(self._dispatch)
-        self.transport = Transport()
+        self.transport = transport or Transport()
         self.connection = Connection(cast(Any, self.host), "PLAINTEXT")
         self.connection.connection_made(cast(Any, self.transport))
         self._answer_at_once, self._park = answer_at_once, park
@@ -164,6 +169,106 @@ async def test_a_parked_connection_handles_nothing_until_it_has_answered() -> No
 
 
 @on_loop
+async def test_what_waits_is_neither_taken_apart_nor_copied_again_for_each_request() -> None:
+    scene = Scene(answer_at_once=False, park=True)
+    tracemalloc.start()
+    try:
+        scene.receive(framed(b"first", *[b""] * 16_000))
+        held, _ = tracemalloc.get_traced_memory()
+        assert held < 2 * SCRATCH_BYTES
+        stash = scene.connection._stash
+        for number in range(16_000):
+            assert len(scene.frames) == number + 1
+            scene.slots[number].answer([b"A"])
+            while len(scene.frames) == number + 1:  # noqa: ASYNC110  # so many in a row that others have their turn
+                await asyncio.sleep(0)
+            assert scene.connection._stash in (stash, b"")
+    finally:
+        tracemalloc.stop()
+    assert not scene.transport.reading_paused
+
+
+@on_loop
+async def test_requests_that_wait_are_counted_while_they_do() -> None:
+    scene = Scene(answer_at_once=False, park=True)
+    scene.receive(framed(b"a", b"b", b"c") + framed(b"d")[:-1])
+    assert scene.connection.requests_waiting == 2
+    scene.slots[0].answer([b"A"])
+    assert scene.connection.requests_waiting == 1
+    scene.slots[1].answer([b"B"])
+    scene.slots[2].answer([b"C"])
+    assert scene.connection.requests_waiting == 0
+
+
+@on_loop
+async def test_a_size_that_cannot_be_ends_the_count_of_what_waits() -> None:
+    scene = Scene(answer_at_once=False, park=True)
+    scene.receive(framed(b"a", b"b") + SIZE.pack(-4) + framed(b"c"))
+    assert scene.connection.requests_waiting == 1
+
+
+@on_loop
+async def test_a_frame_that_was_on_its_way_waits_whole() -> None:
+    """And what came behind it is read when its turn has come."""
+    scene = Scene(answer_at_once=False)
+    body = b"z" * 100_000
+    scene.receive(framed(b"a", body)[:70_000])
+    scene.slots[0].mute_ms = 1
+    scene.slots[0].answer([b"A"])
+    scene.receive(framed(b"a", body)[70_000:])
+    assert scene.frames == [b"a"]
+    assert scene.transport.reading_paused
+    assert not scene.connection.idle
+    while len(scene.frames) < 2:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    assert scene.frames == [b"a", body]
+    assert not scene.transport.reading_paused
+    scene.receive(framed(b"c"))
+    assert scene.frames == [b"a", body, b"c"]
+
+
+@on_loop
+async def test_a_frame_that_waits_is_given_back_with_its_connection() -> None:
+    scene = Scene(answer_at_once=False)
+    scene.receive(framed(b"a", b"z" * 100_000)[:70_000])
+    scene.slots[0].mute_ms = 3_600_000
+    scene.slots[0].answer([b"A"])
+    scene.receive(framed(b"a", b"z" * 100_000)[70_000:])
+    assert scene.host.budget.used == 100_000
+    scene.connection.connection_lost(None)
+    assert scene.host.budget.used == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_requests_come_in_order_however_their_client_has_to_wait(seed: int) -> None:
+    async def run() -> None:
+        rng = random.Random(seed)
+        bodies = [rng.randbytes(rng.choice((0, 1, 3, 50, 5000, 70_000))) for _ in range(40)]
+        stream, position = framed(*bodies), 0
+        scene = Scene(answer_at_once=False, park=bool(seed % 2))
+        answered = 0
+        while len(scene.frames) < len(bodies) or answered < len(bodies):
+            if position < len(stream) and not scene.transport.reading_paused and rng.random() < 0.6:
+                size = rng.choice((1, 5, 100, 30_000, SCRATCH_BYTES))
+                buffer = scene.connection.get_buffer(-1)
+                taken = min(len(buffer), size, len(stream) - position)
+                buffer[:taken] = stream[position : position + taken]
+                scene.connection.buffer_updated(taken)
+                position += taken
+            elif answered < len(scene.slots):
+                scene.slots[answered].mute_ms = rng.choice((0, 0, 1))
+                scene.slots[answered].answer([b"x"])
+                answered += 1
+            else:
+                await asyncio.sleep(0)
+        assert scene.frames == bodies
+        assert not scene.transport.reading_paused
+        assert scene.host.budget.used == 0
+
+    asyncio.run(run())
+
+
+@on_loop
 async def test_so_many_requests_are_pipelined_and_no_more() -> None:
     scene = Scene(answer_at_once=False)
     scene.receive(framed(*[b"x"] * (MAX_PIPELINED + 5)))
@@ -230,6 +335,19 @@ async def test_a_frame_waits_while_the_budget_is_used_up() -> None:
 
 
 @on_loop
+async def test_a_frame_is_given_back_to_the_host_that_it_began_with() -> None:
+    """A client that logs in has another one from then on."""
+    scene = Scene()
+    body = b"z" * 100_000
+    scene.receive(framed(body)[:70_000])
+    before, later = scene.host, Host(scene.host.dispatch)
+    scene.connection.host = later
+    scene.receive(framed(body)[70_000:])
+    assert scene.frames == [body]
+    assert (before.intake.used, later.intake.used) == (0, 0)
+
+
+@on_loop
 async def test_what_an_ended_connection_held_is_given_back() -> None:
     scene = Scene()
     scene.receive(framed(b"z" * 100_000)[:70_000])
@@ -242,8 +360,6 @@ async def test_what_an_ended_connection_held_is_given_back() -> None:
 @on_loop
 async def test_a_slow_reader_is_sent_no_more_than_it_takes() -> None:
     """Records are read from the file piece by piece, each when the socket has room again."""
-    import tempfile
-
     with tempfile.TemporaryFile() as file:
         data = random.Random(1).randbytes(3_500_000)
         file.write(data)
@@ -279,15 +395,76 @@ async def test_a_slow_reader_is_sent_no_more_than_it_takes() -> None:
         assert released == [True]
 
 
+class PlainTransport(Transport):
+    """Over a real socket; what is written while the socket is full is kept, as a transport does."""
+
+    def __init__(self, socket: socket.socket) -> None:
+        super().__init__()
+        self.socket = socket
+        self.unsent = b""
+
+    def get_extra_info(self, name: str) -> object:
+        return self.socket if name == "socket" else super().get_extra_info(name)
+
+    def write(self, data: bytes) -> None:
+        super().write(data)
+        self.unsent += bytes(data)
+        self.drain()
+
+    def drain(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self.unsent:
+                self.unsent = self.unsent[self.socket.send(self.unsent) :]
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.unsent)
+
+
+@on_loop
+async def test_fresh_records_go_from_the_file_into_the_socket_in_order() -> None:
+    data = random.Random(7).randbytes(3_000_000)
+    released: list[bool] = []
+    ours, theirs = socket.socketpair()
+    with tempfile.TemporaryFile() as file, ours, theirs:
+        file.write(data)
+        file.flush()
+        ours.setblocking(False)
+
+        class File:
+            fileno = file.fileno()
+
+            def release(self) -> None:
+                released.append(True)
+
+        transport = PlainTransport(ours)
+        scene = Scene(answer_at_once=False, transport=transport)
+        scene.receive(framed(b"fetch", b"fetch"))
+        half = len(data) // 2
+        scene.slots[0].answer([b"head", FilePiece(File(), 0, half, is_fresh=True)])
+        scene.slots[1].answer([b"next", FilePiece(File(), half, len(data) - half, is_fresh=True), b"tail"])
+        expected = b"head" + data[:half] + b"next" + data[half:] + b"tail"
+        received = b""
+        while len(received) < len(expected):
+            received += theirs.recv(1 << 20)
+            transport.drain()
+            await asyncio.sleep(0)
+            while scene.connection._writer.is_reading:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            scene.connection.resume_writing()
+        assert received == expected
+        assert released == [True, True]
+        assert len(transport.sent) < len(expected), "nothing of it went straight from the file"
+
+
 @on_loop
 async def test_a_closed_gate_joins_the_answers_of_a_connection() -> None:
     scene = Scene(answer_at_once=False)
     scene.receive(framed(b"a", b"b"))
-    scene.host.gate.closed = True
-    scene.slots[0].answer([b"A"])
-    scene.slots[1].answer([b"B"])
-    assert scene.transport.sent == b""
-    scene.host.gate.open()
+    with scene.host.gate.together():
+        scene.slots[0].answer([b"A"])
+        with scene.host.gate.together():
+            scene.slots[1].answer([b"B"])
+        assert scene.transport.sent == b""
     assert scene.transport.sent == b"AB"
 
 

@@ -18,7 +18,7 @@ from moldau.metadata.local import LocalStore
 from moldau.metadata.publisher import ImageHolder
 from moldau.metadata.store import ABSENT, Changes, Listing, Operation, Put, Revision, Unwatch, Watcher
 from moldau.server.controller import MAX_CONFLICTS, Controller
-from moldau.server.services import Services
+from moldau.server.services import Clocks, Services
 from moldau.types.errors import ErrorCode, KafkaError
 from tests.fakes.lossy_files import LossyFiles
 
@@ -66,7 +66,10 @@ async def opened() -> tuple[SlowStore, Controller]:
     images = ImageHolder(cast(Any, store))
     await images.start()
     nothing = cast(Any, None)
-    services = Services(cast(Any, store), nothing, nothing, nothing, nothing, Random(1), nothing, uuid4)
+    clocks = Clocks(lambda: 0.0, lambda: 0, lambda: 0.0)
+    services = Services(
+        cast(Any, store), nothing, nothing, nothing, clocks, Random(1), nothing, uuid4, nothing, nothing, nothing
+    )
     return store, Controller(1, services, images, nothing)
 
 

@@ -13,7 +13,7 @@ from moldau.metadata.controller.config_resources import ResourceType
 from moldau.metadata.controller.topic_creation import NewTopic
 from moldau.server.dynamic_config import DynamicConfig, reconfigured_topics, with_valid
 from moldau.types.errors import ErrorCode
-from moldau.work.turns import at_once
+from moldau.work.slices import at_once
 from tests.support.metadata import Cluster
 
 

@@ -11,12 +11,15 @@ from uuid import UUID
 
 import pytest
 
+from moldau.metrics import Metrics
 from moldau.replication.partition import Partition
 from moldau.server.appends import AppendQueue
 from moldau.server.connection import AnswerGate
 from moldau.server.coordination.shard_log import ShardAppend, high_watermark_reaches
-from moldau.server.producing import ALL, PartitionResult, Produce
+from moldau.server.producing import ALL, PartitionResult, Produce, Producing
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.ids import NO_TIMESTAMP
+from tests.fakes.unlimited import Unlimited
 from tests.fakes.waits import OffsetProbe
 from tests.support.logs import TOPIC_PARTITION, batch, open_log, settings, stage, values_from
 from tests.support.terms import term
@@ -93,9 +96,7 @@ def test_a_batch_whose_term_ends_during_the_sync_is_refused(tmp_path: Path, kind
         one.partition.lead(term(1, epoch=3))
         outcomes: list[ErrorCode | int | None] = []
         if kind == "produce":
-            answered = produce(lambda result: outcomes.append(result.error))
-            append: Any = answered.results[0][1]
-            append.expect(one.partition, 0, 1)
+            append: Any = produce(one.partition, lambda result: outcomes.append(result.error))
         else:
             append = ShardAppend(one.partition, 1, lambda error: outcomes.append(None if error is None else error.code))
         one.append(b"0", append)
@@ -107,22 +108,26 @@ def test_a_batch_whose_term_ends_during_the_sync_is_refused(tmp_path: Path, kind
     asyncio.run(main())
 
 
-def produce(answered: Callable[[PartitionResult], None], acks: int = ALL, timeout_ms: int = 1000) -> Produce:
-    """A produce request of one partition whose batch is staged."""
-    frame = SimpleNamespace(release=lambda: None)
+def produce(
+    partition: Partition, answered: Callable[[PartitionResult], None], acks: int = ALL, timeout_ms: int = 1000
+) -> PartitionResult:
+    """The part of a produce request, of one partition, whose batch is staged."""
+    frame = SimpleNamespace(release=lambda: None, size=100)
     nothing = cast(Any, None)
+    broker = cast(Any, SimpleNamespace(producing=Producing(lambda: 0, nothing, Metrics()), quotas=Unlimited()))
     one = Produce(
-        nothing, nothing, cast(Any, frame), nothing, acks, timeout_ms, lambda done: answered(done.results[0][1])
+        broker, nothing, cast(Any, frame), nothing, acks, timeout_ms, lambda done: answered(done.results[0]), 0.0
     )
-    one.results.append(("t", PartitionResult(one, 0)))
-    return one
+    result = PartitionResult(one, "t", 0)
+    result.expect(partition, 0, 1, NO_TIMESTAMP)
+    one.staged()
+    return result
 
 
 def waiting(partition: Partition, timeout_ms: int = 1000) -> tuple[PartitionResult, list[PartitionResult]]:
     """A produce that waits for a replica, and the list in which its result will stand."""
     answers: list[PartitionResult] = []
-    result = produce(answers.append, timeout_ms=timeout_ms).results[0][1]
-    result.expect(partition, 0, 1)
+    result = produce(partition, answers.append, timeout_ms=timeout_ms)
     result.written()
     return result, answers
 

@@ -33,6 +33,6 @@ def test_who_has_waited_long_enough_goes_on_and_is_forgotten() -> None:
         await patient
         await endings.wait("a", 0)
         endings.tell("a")
-        assert not endings.is_awaited("a")
+        assert not endings._waiting
 
     asyncio.run(scenario())

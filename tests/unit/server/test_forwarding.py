@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from moldau.client.core import ClientCore, Introduction
 from moldau.client.settings import Address
 from moldau.security.authorizer import Operation, Resource
-from moldau.security.context import RequestContext
-from moldau.server import forwarding
+from moldau.security.context import ClientIdentity, RequestContext
 from moldau.server.controller_requests import CONTROLLER_REQUESTS
 from moldau.server.handlers.catalogue import APIS
 from moldau.server.peers.connection import PeerConnection
 from moldau.server.peers.opening import dial_tcp
-from moldau.server.peers.peer import Lane
+from moldau.server.peers.peer import Lane, PeerLostError
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.apis import CLASSES, ApiKey
@@ -30,7 +30,10 @@ from moldau.wire.messages.create_topics import (
 )
 from moldau.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from moldau.wire.messages.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
+from moldau.wire.messages.unregister_broker import UnregisterBrokerRequest
+from moldau.wire.messages.update_features import UpdateFeaturesRequest
 from moldau.wire.schema import Message
+from tests.fakes.unlimited import Unlimited
 from tests.support.endpoints import EndPoint, World
 from tests.support.loops import on_loop, until
 
@@ -246,6 +249,32 @@ async def test_this_brokers_own_request_finds_the_controller() -> None:
         assert [decided_by for decided_by, _, _ in scene.seen] == [2, 3]
 
 
+class Limited(Unlimited):
+    """A quota on time that everybody is beyond."""
+
+    active = True
+
+    def __init__(self) -> None:
+        self.charged: list[str] = []
+
+    def handled(self, context: RequestContext, seconds: float) -> int:
+        self.charged.append(context.client_id)
+        return 300
+
+
+@on_loop
+async def test_the_controllers_time_is_the_clients_own() -> None:
+    async with Scene() as scene:
+        scene.world.elect(2)
+        await scene.ask(1, "before")  # from here on the brokers know each other
+        limited = scene.brokers[2].broker.quotas = Limited()
+        client = await scene.client(1)
+        answer = await client.call(CreateTopicsRequest(topics=[CreatableTopic(name="a")]), CreateTopicsResponse)
+        assert answer.throttle_time_ms == 300
+        assert limited.charged == ["the-client"], "and not the broker that handed the request on"
+        client.end("done")
+
+
 class NotForTheCluster:
     def allows(self, context: RequestContext, operation: Operation, resource: Resource, name: str) -> bool:
         return operation is not Operation.CLUSTER_ACTION
@@ -258,7 +287,7 @@ async def test_who_may_not_act_for_the_cluster_is_no_broker() -> None:
     caller = EndPoint(world, 2)
     await guarded.listen()
     await caller.listen()
-    with pytest.raises(forwarding.PeerLostError, match="IntroduceBroker"):
+    with pytest.raises(PeerLostError, match="IntroduceBroker"):
         await caller.peers.get(1).call(EnvelopeRequest(), EnvelopeResponse)
     await world.close()
 
@@ -291,6 +320,30 @@ def test_every_request_can_be_refused(key: int) -> None:
     refusal = CONTROLLER_REQUESTS[key].refuse(APIS[key].request(), ErrorCode.REQUEST_TIMED_OUT, "why")
     assert type(refusal).__name__ == name.replace("Request", "Response")
     assert module
+
+
+class Deposed:
+    """Somebody else has become the controller between the question and the decision."""
+
+    async def decide(self, _rule: object) -> None:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+
+    async def unregister(self, _broker_id: int) -> None:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+
+
+@pytest.mark.parametrize("request_class", [UpdateFeaturesRequest, UnregisterBrokerRequest])
+@on_loop
+async def test_who_is_deposed_while_it_decides_leaves_the_answer_to_the_next(request_class: type[Message]) -> None:
+    """A client must not hear of it: it has no way to find out where to ask."""
+    endpoint = EndPoint(World(), 1, controller=Deposed())
+    endpoint.broker.controllership = Deposed()  # type: ignore[assignment]
+    context = RequestContext(ClientIdentity("User:x", "PLAINTEXT", "h"), "", request_class.API_KEY, 0, 1)
+    handle = APIS[request_class.API_KEY].handle
+    assert handle is not None
+    with pytest.raises(KafkaError) as told:
+        await cast(Awaitable[Message], handle(endpoint.broker, context, request_class()))
+    assert told.value.code is ErrorCode.NOT_CONTROLLER
 
 
 def test_levels_of_loggers_are_no_business_of_the_controller() -> None:

@@ -243,6 +243,37 @@ async def test_an_answer_that_no_time_mends_ends_it() -> None:
     assert len(scene.brokers[1].local) == 1
 
 
+@pytest.mark.parametrize("code", [ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_SERVER_ERROR])
+@on_loop
+async def test_whatever_else_is_answered_the_transaction_does_not_end_without_its_marker(
+    code: ErrorCode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(marker_routing, "FIRST_PAUSE_SECONDS", 1.0)
+    monkeypatch.setattr(marker_routing, "asyncio", Impatient(pauses))
+    scene = Scene(2, 1)
+    scene.brokers[2].codes = scene.brokers[1].codes = lambda _: ErrorCode.NONE if len(pauses) >= 12 else code
+    await scene.write(5, 0, 1)
+    assert len(pauses) >= 12
+    assert sorted(set(pauses)) == [1.0, 2.0, 4.0, 8.0, 15.0]
+    assert f"t-0: no marker for x, whose transaction stays open there: {code.name}" in caplog.text
+
+
+class Impatient:
+    """The module's asyncio, where no pause takes any time."""
+
+    def __init__(self, pauses: list[float]) -> None:
+        self._pauses = pauses
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds:
+            self._pauses.append(seconds)
+        await asyncio.sleep(0)
+
+
 @on_loop
 async def test_one_that_gives_up_leaves_the_others_request_alone() -> None:
     scene = Scene(2, 2)

@@ -65,7 +65,7 @@ def following(folder: Path, scenario: Callable[[Following], Awaitable[None]]) ->
 def test_a_log_is_made_only_where_this_broker_is_a_replica(tmp_path: Path) -> None:
     async def scenario(state: Following) -> None:
         await state.take(([HERE], HERE, 0), ([OTHER], OTHER, 0))
-        assert state.table.get("t", 0).log is state.managed.logs.get(T0)
+        assert state.table.get("t", 0).log is state.managed.logs.table.get(T0)
         assert state.table.get("t", 1).log is None
         with pytest.raises(KafkaError) as refused:
             state.table.get("t", 1).leader_log()
@@ -99,7 +99,7 @@ def test_a_partition_that_is_taken_from_this_broker_loses_its_log_and_refuses_at
         partition = state.table.get("t", 0)
         await state.take(([OTHER], OTHER, 1))
         assert partition.log is None
-        assert state.managed.logs.get(T0) is None
+        assert state.managed.logs.table.get(T0) is None
         with pytest.raises(KafkaError) as refused:
             partition.leader_log()
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -113,7 +113,7 @@ def test_a_partition_that_is_taken_from_this_broker_loses_its_log_and_refuses_at
 def test_a_topic_created_anew_under_its_name_in_one_change_never_sees_the_old_data(tmp_path: Path) -> None:
     async def scenario(state: Following) -> None:
         await state.take(([HERE], HERE, 0))
-        before = state.managed.logs.get(T0)
+        before = state.managed.logs.table.get(T0)
         await state.take(([HERE], HERE, 0), topic_id=UUID(int=501))
         after = state.table.get("t", 0)
         assert after.topic_id == UUID(int=501)

@@ -40,6 +40,9 @@ class Seen:
         self.records.append((record, context))
         self.is_over = len(self.records) >= self._ends_after
 
+    def replay_plain(self, key: bytes, value: bytes | None) -> bool:
+        return False
+
     def loaded(self, _shard: Any) -> None:
         self.is_loaded = True
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from types import MappingProxyType
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, TypeVar, cast
 from uuid import UUID
+
+import pytest
 
 from moldau.coordinators.sharding import partition_for
 from moldau.metadata.image import PartitionImage, TopicImage
 from moldau.metrics import Metrics
-from moldau.security.context import ClientIdentity, RequestContext
+from moldau.security.context import ClientIdentity, Introduction, RequestContext
+from moldau.security.standard import StandardAuthorizer
+from moldau.server.forwarding import Forwarding
 from moldau.server.gauges import register_controller_gauges
+from moldau.server.handlers import describe_quorum
 from moldau.server.handlers.catalogue import APIS
+from moldau.server.peers.peer import PeerLostError
 from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
 from moldau.wire.codec import decode, encode
@@ -23,7 +29,10 @@ from moldau.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     PartitionData,
+    PartitionDataInResponse,
+    ReplicaState,
     TopicData,
+    TopicDataInResponse,
 )
 from moldau.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from moldau.wire.messages.list_partition_reassignments import (
@@ -37,6 +46,10 @@ from tests.support.endpoints import LISTENER, EndPoint, World
 from tests.support.loops import on_loop, until
 
 R = TypeVar("R", bound=Message)
+NOW_MS = 1_540_874_053_577
+QUORUM = DescribeQuorumRequest(
+    topics=[TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])]
+)
 
 
 class NoPartitions:
@@ -71,12 +84,16 @@ class Scene:
         self.world.announce(brokers=MappingProxyType(brokers))
         self.broker.lingering.apply(old, self.world.image, Any)  # type: ignore[arg-type]
 
-    async def ask(self, request: Message, answer_class: type[R], version: int | None = None) -> R:
-        version = request.LAST_VERSION if version is None else version
+    def begin(self, request: Message, version: int) -> Any:
+        """The answer, or what has to be awaited for it."""
         context = RequestContext(ClientIdentity("User:x", LISTENER, "h"), "", request.API_KEY, version, 1)
         handle = APIS[request.API_KEY].handle
         assert handle is not None
-        answer = handle(self.broker, context, request)
+        return handle(self.broker, context, request)
+
+    async def ask(self, request: Message, answer_class: type[R], version: int | None = None) -> R:
+        version = request.LAST_VERSION if version is None else version
+        answer = self.begin(request, version)
         if not isinstance(answer, Message):
             answer = await answer
         return decode(answer_class, version, encode(answer, version))[0]
@@ -159,6 +176,35 @@ async def test_metadata_about_a_suspected_leader_waits_for_the_next_one() -> Non
 
 
 @on_loop
+async def test_how_long_metadata_takes_does_not_tell_which_topics_there_are() -> None:
+    scene = Scene()
+    scene.broker.authorizer = StandardAuthorizer()
+    scene.topic("secret", led_by(2))
+    for name in ("secret", "missing"):
+        asked = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+        answer = scene.begin(asked, asked.LAST_VERSION)
+        assert isinstance(answer, MetadataResponse), "at once"
+        assert answer.topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@on_loop
+async def test_metadata_waits_for_a_moment_for_news_that_the_client_has_already() -> None:
+    """The leader has died; the client knows, and its question comes before the end of our link to that broker."""
+    scene = Scene()
+    scene.topic("t", led_by(2))
+    scene.topic("own", led_by(1))
+    own = MetadataRequest(topics=[MetadataRequestTopic(name="own")])
+    assert isinstance(scene.begin(own, own.LAST_VERSION), MetadataResponse), "at once"
+    asked = asyncio.create_task(scene.ask(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), MetadataResponse))
+    await asyncio.sleep(0)
+    scene.broker.suspects = {2}
+    await until(lambda: scene.world._waiting)
+    assert not asked.done()
+    scene.topic("t", led_by(3))
+    assert (await asked).topics[0].partitions[0].leader_id == 3
+
+
+@on_loop
 async def test_metadata_is_not_held_for_long() -> None:
     scene = Scene()
     scene.topic("t", led_by(2))
@@ -194,15 +240,87 @@ async def test_the_quorum_is_led_by_the_controller() -> None:
     scene = Scene()
     scene.world.elect(3)
     scene.fence(2)
-    topics = [TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])]
-    answer = await scene.ask(DescribeQuorumRequest(topics=topics), DescribeQuorumResponse)
+    answer = await scene.ask(QUORUM, DescribeQuorumResponse)
     (partition,) = answer.topics[0].partitions
     assert (partition.leader_id, partition.leader_epoch) == (3, 1)
-    assert [(voter.replica_id, voter.log_end_offset) for voter in partition.current_voters] == [
-        (1, scene.world.image.version),
-        (3, -1),
-    ]
+    assert [voter.replica_id for voter in partition.current_voters] == [1, 3]
     assert sorted(node.node_id for node in answer.nodes) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("second", "third", "told"),
+    [
+        (0, 5, {1: (0, -1), 2: (0, -1), 3: (5, NOW_MS)}),
+        (-3, 0, {1: (0, NOW_MS), 2: (-3, -1), 3: (0, NOW_MS)}),
+        (None, 0, {1: (0, NOW_MS), 2: (None, -1), 3: (0, NOW_MS)}),
+        (0, None, {1: (0, NOW_MS), 2: (0, NOW_MS), 3: (0, NOW_MS)}),
+    ],
+    ids=["we are behind", "one is behind", "one does not answer", "the controller does not"],
+)
+@on_loop
+async def test_how_far_each_has_read_the_metadata_is_asked_of_itself(
+    second: int | None, third: int | None, told: dict[int, tuple[int | None, int]]
+) -> None:
+    """The offsets are counted from that of the broker that is asked."""
+    scene = Scene()
+    scene.world.elect(3)
+    own = scene.world.image.version
+    others = Readers({number: own + ahead for number, ahead in ((2, second), (3, third)) if ahead is not None})
+    scene.broker.forwarding = cast(Forwarding, SimpleNamespace(peers=others))
+    scene.broker.wall_ms = lambda: NOW_MS
+    answer = await scene.ask(QUORUM, DescribeQuorumResponse)
+    (partition,) = answer.topics[0].partitions
+    assert {
+        voter.replica_id: (voter.log_end_offset, voter.last_caught_up_timestamp) for voter in partition.current_voters
+    } == {number: (-1 if ahead is None else own + ahead, at) for number, (ahead, at) in told.items()}
+    assert partition.high_watermark == max(own + (ahead or 0) for ahead, _ in told.values())
+    assert others.asked == [2, 3]
+
+
+@on_loop
+async def test_a_broker_that_is_asked_by_another_one_asks_nobody() -> None:
+    """And tells it, whatever rules there are for clients."""
+    scene = Scene()
+    scene.broker.authorizer = StandardAuthorizer()
+    others = Readers({})
+    scene.broker.forwarding = cast(Forwarding, SimpleNamespace(peers=others))
+    client = ClientIdentity("User:x", LISTENER, "h")
+    context = RequestContext(client, "", ApiKey.DESCRIBE_QUORUM, 2, 1)
+    client.introduction = Introduction(2, UUID(int=2), is_trusted=False)
+    refused = await describe_quorum.handle(scene.broker, context, QUORUM)
+    assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "it only says to be one"
+    client.broker_id = 2
+    told = await describe_quorum.handle(scene.broker, context, QUORUM)
+    assert told.error_code == ErrorCode.NONE
+    assert others.asked == []
+
+
+class Readers:
+    """Other brokers, and how far each has read the metadata; those that are not named are gone."""
+
+    def __init__(self, ends: dict[int, int]) -> None:
+        self._ends = ends
+        self.asked: list[int] = []
+
+    def get(self, broker_id: int) -> Reader:
+        self.asked.append(broker_id)
+        return Reader(broker_id, self._ends.get(broker_id))
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    broker_id: int
+    end: int | None
+
+    async def call(self, _request: Message, _answer_class: type, **_: object) -> DescribeQuorumResponse:
+        if self.end is None:
+            raise PeerLostError("gone")
+        others = [
+            ReplicaState(replica_id=9, log_end_offset=1),
+            ReplicaState(replica_id=self.broker_id, log_end_offset=self.end),
+        ]
+        partition = PartitionDataInResponse(current_voters=others)
+        return DescribeQuorumResponse(topics=[TopicDataInResponse(partitions=[partition])])
 
 
 @on_loop

@@ -88,6 +88,10 @@ class CoordinatorQuestions:
             return await self._local.verify_partitions(transactional_id, producer, partitions)
         return await self._ask(coordinator, self._peers, transactional_id, producer, partitions, verify_only=True)
 
+    def are_local(self, transactional_id: str) -> bool:
+        """Whether this broker coordinates the transaction. Raises KafkaError."""
+        return self._coordinator(transactional_id) is None or self._peers is None
+
     def _coordinator(self, transactional_id: str) -> int | None:
         """The other broker that coordinates this transaction; None where it is this one, or nobody can be yet."""
         topic = self._image().topics.get(self._topic)

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from moldau.coordinators.deferred import Deferred
 from moldau.types.errors import KafkaError
-from moldau.work.turns import Work, pauses, run
+from moldau.work.slices import Work, pauses
+from moldau.work.turns import run
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -13,9 +13,9 @@ from moldau.metadata.image_changes import ImageDelta
 from moldau.server.appends import AppendQueue, RunBlocking
 from moldau.server.coordination.service import CoordinatorService
 from moldau.server.partition_table import PartitionTable
-from moldau.work.turns import Work
+from moldau.types.internal_topics import OFFSETS_TOPIC
+from moldau.work.slices import Work
 
-OFFSETS_TOPIC = "__consumer_offsets"
 GROUP_VERSION = "group.version"
 CONSUMER_GROUPS_FROM = 1
 
@@ -49,6 +49,7 @@ def group_service(
         monotonic,
         wall_ms,
         codec=lambda: config().offsets_topic_compression_codec,
+        checks_lease=True,
     )
 
 

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from moldau.config.broker import BrokerConfig
 from moldau.metadata.controller.topic_creation import NewTopic
-from moldau.server.coordination.groups import OFFSETS_TOPIC
-from moldau.server.coordination.transactions import TRANSACTIONS_TOPIC
 from moldau.server.topic_making import make_topic
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
 
 async def ensure(broker: Broker, wanted: NewTopic) -> None:
     """Raises COORDINATOR_NOT_AVAILABLE if the topic cannot be had, for example for want of brokers."""
+    if wanted.name in broker.image.topics:
+        return
     try:
         await make_topic(broker, wanted)
     except KafkaError as error:

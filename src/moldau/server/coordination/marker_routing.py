@@ -2,7 +2,8 @@
 
 Markers for other brokers are collected: one request per leader is under way, and what comes meanwhile goes with the
 next. What cannot be written now waits for the next image, since a new leader is what it mostly waits for. A topic that
-was deleted needs no marker, nor does one that was made again under the same name.
+was deleted needs no marker, nor does one that was made again under the same name. Whatever else is answered, the marker
+is sent again: without it the last stable offset of its partition would stand still for good.
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ log = logging.getLogger("moldau.server.coordination")
 
 LONGEST_WAIT_SECONDS: Final = 0.5
 """Some reasons pass without a new image: a replica that catches up, a folder that is made writable again."""
+FIRST_PAUSE_SECONDS: Final = 0.5
+LONGEST_PAUSE_SECONDS: Final = 15.0
+"""Between attempts where somebody has to do something about the reason."""
+#: With INVALID_PRODUCER_EPOCH the producer has gone on there: that transaction has its end.
+DONE: Final = frozenset((ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH))
 #: What a marker cannot be written for now, but perhaps soon.
 PASSING: Final = frozenset((
     ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
@@ -87,6 +93,7 @@ class MarkerRouter:
                 each.cancel()
 
     async def _insist(self, markers: Markers, partition: TopicPartition, topic_id: UUID | None) -> None:
+        pause = FIRST_PAUSE_SECONDS
         while topic_id is not None and self._exists(partition, topic_id):
             # Begun before the attempt: an image that comes meanwhile counts.
             changed = asyncio.ensure_future(self._next_image())
@@ -95,13 +102,27 @@ class MarkerRouter:
                 if code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
                     # Another coordinator has taken over, and ends what was ours.
                     raise KafkaError(code)
-                if code not in PASSING:
+                if code in DONE:
                     if code is not ErrorCode.NONE:
                         log.warning("%s: no marker for %s: %s", partition, markers.transactional_id, code.name)
                     return
-                await asyncio.wait((changed,), timeout=LONGEST_WAIT_SECONDS)
+                if code in PASSING:
+                    await asyncio.wait((changed,), timeout=LONGEST_WAIT_SECONDS)
+                    continue
+                told = "%s: no marker for %s, whose transaction stays open there: %s; it is sent again in %g s"
+                log.error(told, partition, markers.transactional_id, code.name, pause)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
             finally:
                 changed.cancel()
+
+    async def something_changes(self) -> None:
+        """Returns with the next image, or after a while."""
+        changed = asyncio.ensure_future(self._next_image())
+        try:
+            await asyncio.wait((changed,), timeout=LONGEST_WAIT_SECONDS)
+        finally:
+            changed.cancel()
 
     def _exists(self, partition: TopicPartition, topic_id: UUID) -> bool:
         topic = self._image().topics.get(partition.topic)

@@ -58,6 +58,8 @@ class MarkerWriter:
         return code
 
     def _append(self, markers: Markers, partition: Partition, appended: Appended) -> None:
+        if partition.log is None and partition.local_id not in partition.replicas:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition_log = partition.leader_log()
         if markers.transaction_version >= EPOCH_PER_TRANSACTION:
             partition_log.producers.check_marker_epoch(markers.producer_id, markers.producer_epoch)

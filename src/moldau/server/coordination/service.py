@@ -43,8 +43,10 @@ class CoordinatorService(Generic[M]):
         monotonic: Callable[[], float],
         wall_ms: Callable[[], int],
         codec: Callable[[], int] = uncompressed,
+        checks_lease: bool = False,
     ) -> None:
-        """`codec`: in which the topic's records are stored."""
+        """`codec`: in which the topic's records are stored. `checks_lease`: some answers write nothing."""
+        self._checks_lease = checks_lease
         self.topic = topic
         self.runtime: CoordinatorRuntime[M] = CoordinatorRuntime(new_machine, timers, monotonic, self._reload)
         self._partitions = partitions
@@ -65,7 +67,7 @@ class CoordinatorService(Generic[M]):
             self._follow(new)
 
     def logs_lost(self) -> None:
-        """A log folder failed: what was in it has no coordinator here any more."""
+        """A log directory failed: what was in it has no coordinator here any more."""
         for index in tuple(self._epochs):
             partition = self._partitions.find(self.topic, index)
             if partition is None or partition.log is None:
@@ -84,10 +86,26 @@ class CoordinatorService(Generic[M]):
 
     def write(self, key: str, operation: Callable[[M, float], Write[T]]) -> Deferred[T]:
         """Runs an operation on the shard of this group or transactional id; raises KafkaError."""
-        return self.runtime.write(self.shard_of(key), operation)
+        shard = self.shard_of(key)
+        if self._checks_lease:
+            self._check_lease(shard)
+        return self.runtime.write(shard, operation)
 
     def read(self, key: str, operation: Callable[[M, float], T]) -> Deferred[T]:
-        return self.runtime.read(self.shard_of(key), operation)
+        shard = self.shard_of(key)
+        if self._checks_lease:
+            self._check_lease(shard)
+        return self.runtime.read(shard, operation)
+
+    def _check_lease(self, index: int) -> None:
+        """A heartbeat is answered, and offsets are read, without asking a follower. An image is applied in turns:
+        the partition may be another's already, or in another term, while the shard is not unloaded yet."""
+        partition = self._partitions.find(self.topic, index)
+        if partition is None or index not in self._epochs:
+            return
+        is_over = partition.leader_epoch != self._epochs[index]
+        if is_over or (partition.rivals and not partition.holds_lease()):
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
     async def stop(self) -> None:
         for index in tuple(self._epochs):

@@ -17,7 +17,8 @@ from moldau.storage.log import LogSlice
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.control import ControlType, decode_control_type
 from moldau.wire.records import LARGEST_BATCH, Batch, build_keyed_batch, iter_batches, iter_records
-from moldau.work.turns import Work, in_turns, pauses
+from moldau.work.slices import Work, pauses
+from moldau.work.turns import in_turns
 
 #: Read at once; batches may be larger.
 LOAD_SLICE_BYTES = 128 * 1024
@@ -39,10 +40,11 @@ class PartitionShardLog:
         log = partition.leader_log()
         if not partition.has_enough_in_sync(log.config.min_insync_replicas):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        keys, values = zip(*records, strict=True)
         batch = bytearray(
             build_keyed_batch(
-                [record.key for record in records],
-                [record.value for record in records],
+                keys,
+                values,
                 self._wall_ms(),
                 codec=self._codec(),
                 transactional=producer is not None,
@@ -156,16 +158,20 @@ def replay_batch(shard: Shard[Any], batch: Batch, from_offset: int) -> Work[None
         replay_control(shard, batch, ProducerStamp(header.producer_id, header.producer_epoch))
         return
     replay, base_offset, base_timestamp = shard.machine.replay, header.base_offset, header.base_timestamp
+    replay_plain = shard.machine.replay_plain if producer is None else None
     paused = pauses()
     # There may be millions: the fields as the kernel gives them, without a Record around them.
-    for offset_delta, timestamp_delta, _, key, value, *_ in decode_records(batch.payload(LARGEST_BATCH), header.count):
-        offset = base_offset + offset_delta
+    records = decode_records(batch.payload(LARGEST_BATCH), header.count)
+    for offset_delta, timestamp_delta, _, key, value, _, _, _ in records:
         if next(paused):
             yield
             if shard.is_over:
                 return
-        if offset >= from_offset and key is not None:
-            replay(StateRecord(key, value), RecordContext(offset, base_timestamp + timestamp_delta, producer))
+        if key is None or base_offset + offset_delta < from_offset:
+            continue
+        if replay_plain is None or not replay_plain(key, value):
+            context = RecordContext(base_offset + offset_delta, base_timestamp + timestamp_delta, producer)
+            replay(StateRecord(key, value), context)
 
 
 def replay_control(shard: Shard[Any], batch: Batch, producer: ProducerStamp) -> None:

@@ -31,10 +31,10 @@ from moldau.server.peers.peer import Peers
 from moldau.server.producer_ids import ProducerIds
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_PRODUCER_ID, TopicPartition
+from moldau.types.internal_topics import TRANSACTIONS_TOPIC
 
 log = logging.getLogger("moldau.server.coordination")
 
-TRANSACTIONS_TOPIC = "__transaction_state"
 
 T = TypeVar("T")
 
@@ -69,6 +69,9 @@ class TransactionCoordinator:
         self._producer_ids = producer_ids
         self._markers = markers
         self.endings = Endings()
+        """Of the transactions of this coordinator."""
+        self.marked = Endings()
+        """Of others' transactions in partitions of this broker."""
         #: For partitions of this broker in transactions of any coordinator.
         self.questions = CoordinatorQuestions(broker_id, TRANSACTIONS_TOPIC, self, image, peers)
         self._sending: set[asyncio.Task[None]] = set()
@@ -148,7 +151,9 @@ class TransactionCoordinator:
 
     async def write_marker(self, markers: Markers, partition: TopicPartition) -> ErrorCode:
         """On behalf of another coordinator."""
-        return await self._markers.write(markers, partition)
+        code = await self._markers.write(markers, partition)
+        self.marked.tell(markers.producer_id)
+        return code
 
     def send_markers(self, partition: int, markers: Markers) -> None:
         task = asyncio.get_running_loop().create_task(self._write_markers(partition, markers))
@@ -158,13 +163,25 @@ class TransactionCoordinator:
     async def _write_markers(self, partition: int, markers: Markers) -> None:
         try:
             await self._markers.write_all(markers)
-            written = self.service.runtime.write(partition, lambda machine, _: machine.markers_written(markers))
-            # The machine takes the next transaction from here on; its records follow those of the end.
-            self.endings.tell(markers.transactional_id)
-            await answer_of(written)
+            while not await self._complete(partition, markers):
+                await self._markers.something_changes()
         except KafkaError as error:
             # The shard was lost meanwhile: whoever loads it sends the markers again.
             log.info("markers of %s: %s", markers.transactional_id, error)
+
+    async def _complete(self, partition: int, markers: Markers) -> bool:
+        """False if too few replicas are in sync to write the end down. Nobody but us would try it again, and until it
+        stands there its owner is told to wait."""
+        written = self.service.runtime.write(partition, lambda machine, _: machine.markers_written(markers))
+        # The machine takes the next transaction from here on; its records follow those of the end.
+        self.endings.tell(markers.transactional_id)
+        try:
+            await answer_of(written)
+        except KafkaError as error:
+            if error.code is not ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                raise
+            return False
+        return True
 
     # --- duties ---
 

@@ -1,5 +1,5 @@
 """AddOffsetsToTxn, versions 0 to 4: a transaction will also commit offsets of a group, in that group's offsets
-partition.
+partition. Clients ask this before they look for the group's coordinator, so that the topic may not be there yet.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from moldau.coordinators.transactions.machine import ProducerIdentity
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
+from moldau.server.coordination.fencing import known_code
+from moldau.server.coordination.internal_topics import ensure, offsets_topic
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
@@ -17,8 +19,6 @@ from moldau.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddO
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
-
-FENCED_IS_KNOWN_FROM = 2
 
 
 async def handle(broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
@@ -30,12 +30,11 @@ async def handle(broker: Broker, context: RequestContext, request: AddOffsetsToT
         return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
     try:
+        await ensure(broker, offsets_topic(broker.config))
         partition = TopicPartition(broker.groups.topic, broker.groups.shard_of(request.group_id))
         await broker.transactions.add_partitions(request.transactional_id, producer, (partition,), version=0)
     except KafkaError as error:
-        is_old = context.api_version < FENCED_IS_KNOWN_FROM
-        fenced = ErrorCode.INVALID_PRODUCER_EPOCH if is_old else ErrorCode.PRODUCER_FENCED
-        return AddOffsetsToTxnResponse(error_code=fenced if error.code is ErrorCode.PRODUCER_FENCED else error.code)
+        return AddOffsetsToTxnResponse(error_code=known_code(error.code, context.api_version))
     return AddOffsetsToTxnResponse()
 
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from moldau.coordinators.transactions.machine import ProducerIdentity
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
+from moldau.server.coordination.fencing import known_code
 from moldau.server.registry import Api
+from moldau.types.acls import CLUSTER_NAME
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
 from moldau.wire.apis import ApiKey
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 BATCHED_FROM = 4
-FENCED_IS_KNOWN_FROM = 2
 
 
 async def handle(
@@ -45,7 +46,7 @@ async def handle(
             topics=request.v3_and_below_topics,
         )
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await add(broker, context, transaction))
-    if not broker.authorizer.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER, "kafka-cluster"):
+    if not broker.authorizer.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     # Each waits for its replicas, all at the same time.
     added = await asyncio.gather(*(add(broker, context, transaction) for transaction in request.transactions))
@@ -75,10 +76,7 @@ async def add(
             await broker.transactions.add_partitions(transaction.transactional_id, producer, wanted, version)
             codes = {}
     except KafkaError as error:
-        is_old = context.api_version < FENCED_IS_KNOWN_FROM
-        fenced = ErrorCode.INVALID_PRODUCER_EPOCH if is_old else ErrorCode.PRODUCER_FENCED
-        code = fenced if error.code is ErrorCode.PRODUCER_FENCED else error.code
-        codes = dict.fromkeys(wanted, code)
+        codes = dict.fromkeys(wanted, known_code(error.code, context.api_version))
     return results(transaction.topics, codes)
 
 
@@ -88,12 +86,15 @@ def refusals(
     transaction: AddPartitionsToTxnTransaction,
     wanted: Sequence[TopicPartition],
 ) -> dict[TopicPartition, ErrorCode]:
+    """Of a client's request; later versions are spoken among brokers, which may do all of it."""
+    from_client = context.api_version < BATCHED_FROM
     transactional_id = transaction.transactional_id
-    if not broker.authorizer.allows(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
+    authorizer = broker.authorizer
+    if from_client and not authorizer.allows(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
         return dict.fromkeys(wanted, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     found = {}
     for partition in wanted:
-        if not broker.authorizer.allows(context, Operation.WRITE, Resource.TOPIC, partition.topic):
+        if from_client and not authorizer.allows(context, Operation.WRITE, Resource.TOPIC, partition.topic):
             found[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif broker.image.partition(partition.topic, partition.partition) is None:
             found[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

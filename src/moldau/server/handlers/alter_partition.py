@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.metadata.controller.in_sync import ANY_EPOCH, AlteredPartition, WantedIsr, alter_partitions
+from moldau.metadata.controller.in_sync import ANY_EPOCH, AlteredPartition, WantedIsr
 from moldau.security.context import RequestContext
 from moldau.server.cluster_access import acts_for_cluster
 from moldau.server.registry import Api
@@ -37,9 +37,7 @@ async def handle(broker: Broker, context: RequestContext, request: AlterPartitio
         for partition in topic.partitions
     ]
     try:
-        altered = await broker.controller.decide(
-            lambda image: alter_partitions(image, request.broker_id, request.broker_epoch, wanted, broker.config)
-        )
+        altered = await broker.controller.alter_partition(request.broker_id, request.broker_epoch, wanted)
     except KafkaError as error:
         return AlterPartitionResponse(error_code=error.code)
     topics: dict[TopicId, list[PartitionDataInResponse]] = {}

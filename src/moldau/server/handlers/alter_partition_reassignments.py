@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from moldau.metadata.controller.reassignment import Reassigned, WantedReplicas, alter_reassignments
 from moldau.security.authorizer import Operation
 from moldau.security.context import RequestContext
+from moldau.server.cluster_access import needs
 from moldau.server.config_access import may_access
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode
@@ -24,15 +25,18 @@ if TYPE_CHECKING:
 
 #: Kafka sends an empty message, not none, to a request without topics.
 NOTHING_TO_SAY = ""
-NOT_PERMITTED = "Cluster authorization failed."
 
 
 async def handle(
     broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     if not may_access(broker, context, Operation.ALTER, None, ""):
-        answer = each_partition(request, not_permitted)
-        answer.error_code, answer.error_message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NOT_PERMITTED
+        message = needs(context, Operation.ALTER)
+        answer = each_partition(
+            request,
+            lambda topic, index: Reassigned(topic, index, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message),
+        )
+        answer.error_code, answer.error_message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message
         return answer
     wanted = [
         WantedReplicas(topic.name, each.partition_index, None if each.replicas is None else tuple(each.replicas))
@@ -71,10 +75,6 @@ def answer(outcome: Reassigned) -> ReassignablePartitionResponse:
     return ReassignablePartitionResponse(
         partition_index=outcome.partition, error_code=outcome.code, error_message=outcome.message
     )
-
-
-def not_permitted(topic: str, index: int) -> Reassigned:
-    return Reassigned(topic, index, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NOT_PERMITTED)
 
 
 API = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, AlterPartitionReassignmentsRequest, handle)

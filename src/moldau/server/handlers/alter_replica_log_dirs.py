@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs, versions 1 and 2: begins to move replicas to other log folders of this broker.
+"""AlterReplicaLogDirs, versions 1 and 2: begins to move replicas to other log directories of this broker.
 
 The answer does not wait for the moves; DescribeLogDirs shows them. A folder for a partition that is still to come is
 remembered until the broker stops.
@@ -55,7 +55,7 @@ async def move(broker: Broker, partition: TopicPartition, path: str) -> ErrorCod
     if len(f"{partition.topic}-{partition.partition}") + FUTURE_SUFFIX_LENGTH > LONGEST_FOLDER_NAME:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     try:
-        await broker.logs.futures.move(partition, path)
+        await broker.logs.moves.move(partition, path)
     except KafkaError as error:
         missing = broker.image.partition(partition.topic, partition.partition) is None
         if error.code == ErrorCode.REPLICA_NOT_AVAILABLE and missing:

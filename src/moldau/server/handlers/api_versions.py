@@ -1,7 +1,7 @@
 """ApiVersions, versions 0 to 4: what this broker serves, and the features it supports and has finalized.
 
 Who calls itself a broker of ours, and may act for the cluster, is also told of what brokers say among themselves. The
-answer never has tagged fields in its header, and a version we do not know is answered in version 0 (see dispatch).
+answer never has tagged fields in its header, and a version we do not know is answered in version 0.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 SOFTWARE_NAMED_FROM = 3
+OWN_SOFTWARE = "moldau"
+LONGEST_SOFTWARE_KEPT = 255
+"""Of a name or a version: it stays with the connection, and strangers may say it too."""
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -29,9 +32,15 @@ def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest)
         names = (request.client_software_name, request.client_software_version)
         if not all(SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-        context.client.software_name, context.client.software_version = names
-    is_broker = context.client.software_name == BROKER_SOFTWARE and acts_for_cluster(broker, context)
-    return broker.announced_versions(context.api_version, to_broker=is_broker)
+        context.client.software_name, context.client.software_version = (name[:LONGEST_SOFTWARE_KEPT] for name in names)
+    software = context.client.software_name
+    is_broker = software == BROKER_SOFTWARE and acts_for_cluster(broker, context)
+    return broker.announced_versions(context.api_version, to_broker=is_broker, to_own=software == OWN_SOFTWARE)
 
 
-API = Api(ApiKey.API_VERSIONS, 0, 4, ApiVersionsRequest, handle)
+def refuse_version(api: Api) -> ApiVersionsResponse:
+    """A newer client learns from it which version to ask again with."""
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[api.announced])
+
+
+API = Api(ApiKey.API_VERSIONS, 0, 4, ApiVersionsRequest, handle, refuse_version=refuse_version)

@@ -1,11 +1,11 @@
-"""AssignReplicasToDirs, version 0: a broker tells the controller in which of its log folders replicas are."""
+"""AssignReplicasToDirs, version 0: a broker tells the controller in which of its log directories replicas are."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from moldau.metadata.controller.log_folders import PlacedReplica, place_in_folders
+from moldau.metadata.controller.log_directories import PlacedReplica, place_in_directories
 from moldau.security.context import RequestContext
 from moldau.server.cluster_access import acts_for_cluster
 from moldau.server.registry import Api
@@ -28,7 +28,7 @@ async def handle(
 ) -> AssignReplicasToDirsResponse:
     if not acts_for_cluster(broker, context):
         return AssignReplicasToDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    folders = {
+    places = {
         (topic.topic_id, partition.partition_index): directory.id_
         for directory in request.directories
         for topic in directory.topics
@@ -36,7 +36,7 @@ async def handle(
     }
     try:
         placed = await broker.controller.decide(
-            lambda image: place_in_folders(image, request.broker_id, request.broker_epoch, folders, broker.config)
+            lambda image: place_in_directories(image, request.broker_id, request.broker_epoch, places, broker.config)
         )
     except KafkaError as error:
         return AssignReplicasToDirsResponse(error_code=error.code)

@@ -39,7 +39,7 @@ def describe(
             return refuse(
                 KafkaError(
                     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                    "The described group uses topics that the client is not authorized to describe.",
+                    "The group has described topic(s) that the client is not authorized to describe.",
                 )
             )
         if with_operations:

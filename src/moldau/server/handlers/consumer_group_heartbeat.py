@@ -5,19 +5,19 @@ Version 0 lets the broker choose the member id; from version 1 on the client doe
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
-from uuid import uuid4
+from uuid import UUID
 
 from moldau.coordinators.groups.classic_joins import Client
 from moldau.coordinators.groups.consumer_member import JOINING_EPOCH, LEAVING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH
-from moldau.security.authorizer import Operation, Resource
+from moldau.security.authorizer import Operation, Resource, TopicSight
 from moldau.security.context import RequestContext
 from moldau.server.coordination.futures import respond
 from moldau.server.coordination.groups import serves_consumer_groups
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.uuid_text import encode_uuid
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -40,11 +40,12 @@ def handle(
     except KafkaError as error:
         return refuse(error)
     if not request.member_id:
-        request.member_id = new_member_id()
+        request.member_id = member_id_of(broker.controller.new_uuid())
     client = Client(context.client_id, f"/{context.client.address}")
+    sight = TopicSight(broker.authorizer, context)
     return respond(
         lambda: broker.groups.write(
-            request.group_id, lambda machine, now: machine.consumer.heartbeat(request, client, now)
+            request.group_id, lambda machine, now: machine.consumer.heartbeat(request, client, now, sight)
         ),
         lambda answer: answer,
         refuse,
@@ -55,8 +56,8 @@ def refuse(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
 
 
-def new_member_id() -> str:
-    return urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode()
+def member_id_of(made: UUID) -> str:
+    return encode_uuid(made)
 
 
 def check_permission(broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> None:

@@ -1,6 +1,7 @@
 """CreateTopics, versions 2 to 7: with defaults, with a manual assignment, with configs, or only validated.
 
-The timeout is not needed: an answer is sent when the topics exist on this broker, which is the only one.
+The timeout is not needed: an answer is sent when the metadata store has the topics and this broker knows
+of them; no time is waited for their leaders.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
+from moldau.types.acls import CLUSTER_NAME
 from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
 from moldau.wire.codec import encode_part
@@ -23,29 +25,37 @@ from moldau.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from moldau.work.turns import Work, pauses, run
+from moldau.work.slices import Work, pauses
+from moldau.work.turns import run
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 #: Each is told with all of its settings.
 TOPICS_PER_TURN = 2
+REFUSED_BEYOND_QUOTA_FROM = 6
 
 
 async def handle(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    authorizer = broker.authorizer
+    may_create_all = authorizer.allows(context, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME, audited=False)
+
     def may_create(name: str) -> bool:
-        return broker.authorizer.allows(context, Operation.CREATE, Resource.TOPIC, name)
+        return may_create_all or authorizer.allows(context, Operation.CREATE, Resource.TOPIC, name)
 
     wanted = [new_topic(topic) for topic in request.topics]
-    created = await broker.controller.create_topics(wanted, request.validate_only, may_create)
-    return await run(respond(broker, context, created))
+    mutations = broker.quotas.mutations(context, strict=context.api_version >= REFUSED_BEYOND_QUOTA_FROM)
+    created = await broker.controller.create_topics(wanted, request.validate_only, may_create, mutations)
+    answer = await run(respond(broker, context, created))
+    answer.throttle_time_ms = mutations.done()
+    return answer
 
 
 def respond(broker: Broker, context: RequestContext, created: Iterable[CreatedTopic]) -> Work[CreateTopicsResponse]:
     paused = pauses(TOPICS_PER_TURN)
     answers = []
     for topic in created:
-        answers.append(encode_part(CreateTopicsResponse, result(broker, topic), context.api_version))
+        answers.append(encode_part(CreateTopicsResponse, result(broker, context, topic), context.api_version))
         if next(paused):
             yield
     return CreateTopicsResponse(topics=answers)  # type: ignore[arg-type]  # the codec takes what is already encoded
@@ -61,9 +71,16 @@ def new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def result(broker: Broker, created: CreatedTopic) -> CreatableTopicResult:
+def result(broker: Broker, context: RequestContext, created: CreatedTopic) -> CreatableTopicResult:
     if created.code != ErrorCode.NONE:
         return CreatableTopicResult(name=created.name, error_code=created.code, error_message=created.message)
+    if not broker.authorizer.allows(context, Operation.DESCRIBE_CONFIGS, Resource.TOPIC, created.name, audited=False):
+        return CreatableTopicResult(
+            name=created.name,
+            topic_id=created.topic_id,
+            error_message=None,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        )
     return CreatableTopicResult(
         name=created.name,
         topic_id=created.topic_id,

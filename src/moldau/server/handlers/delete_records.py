@@ -25,7 +25,8 @@ from moldau.wire.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from moldau.work.turns import Work, begin, pauses
+from moldau.work.slices import Work, pauses
+from moldau.work.turns import begin
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.metadata.controller.topic_deletion import TopicReference, delete_topics
+from moldau.metadata.controller.decision import Decision
+from moldau.metadata.controller.topic_deletion import DeletedTopic, TopicReference, delete_topics
+from moldau.metadata.image import ClusterImage
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from moldau.work.slices import Work
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 TOPIC_IDS_FROM = 6
 DISABLED_IS_SAID_FROM = 3
+REFUSED_BEYOND_QUOTA_FROM = 5
 
 
 async def handle(broker: Broker, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
@@ -33,21 +37,27 @@ async def handle(broker: Broker, context: RequestContext, request: DeleteTopicsR
                 for topic in wanted
             ]
         )
-    deleted = await broker.controller.decide(
-        lambda image: delete_topics(
+    mutations = broker.quotas.mutations(context, strict=context.api_version >= REFUSED_BEYOND_QUOTA_FROM)
+
+    def rule(image: ClusterImage) -> Work[Decision[list[DeletedTopic]]]:
+        mutations.restart()
+        return delete_topics(
             image,
             wanted,
             may_describe=lambda name: broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name),
             may_delete=lambda name: broker.authorizer.allows(context, Operation.DELETE, Resource.TOPIC, name),
+            charge=mutations.take,
         )
-    )
+
+    deleted = await broker.controller.decide(rule)
     return DeleteTopicsResponse(
+        throttle_time_ms=mutations.done(),
         responses=[
             DeletableTopicResult(
                 name=topic.name, topic_id=topic.topic_id, error_code=topic.code, error_message=topic.message
             )
             for topic in deleted
-        ]
+        ],
     )
 
 

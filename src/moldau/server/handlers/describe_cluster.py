@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.security.authorizer import OPERATIONS_NOT_ASKED, Resource, authorized_operations
+from moldau.security.authorizer import OPERATIONS_NOT_ASKED
 from moldau.security.context import RequestContext
+from moldau.server.cluster_access import cluster_operations
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
@@ -30,7 +31,7 @@ def handle(broker: Broker, context: RequestContext, request: DescribeClusterRequ
         )
     operations = OPERATIONS_NOT_ASKED
     if request.include_cluster_authorized_operations:
-        operations = authorized_operations(broker.authorizer, context, Resource.CLUSTER, "kafka-cluster")
+        operations = cluster_operations(broker, context)
     return DescribeClusterResponse(
         cluster_id=broker.image.cluster_id or "",
         controller_id=broker.controller_id,

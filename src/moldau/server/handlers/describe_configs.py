@@ -31,7 +31,8 @@ from moldau.wire.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from moldau.work.turns import Work, begin, pauses
+from moldau.work.slices import Work, pauses
+from moldau.work.turns import begin
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker

@@ -1,4 +1,4 @@
-"""DescribeLogDirs, versions 1 to 5: the log folders with the size of each partition in them."""
+"""DescribeLogDirs, versions 1 to 5: the log directories with the size of each partition in them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
+from moldau.types.acls import CLUSTER_NAME
 from moldau.types.errors import ErrorCode
 from moldau.types.ids import TopicPartition
 from moldau.wire.apis import ApiKey
@@ -19,7 +20,8 @@ from moldau.wire.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from moldau.work.turns import Work, begin, pauses
+from moldau.work.slices import Work, pauses
+from moldau.work.turns import begin
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse | Awaitable[DescribeLogDirsResponse]:
-    if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.CLUSTER, "kafka-cluster"):
+    if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return begin(respond(broker, request))
 
@@ -40,7 +42,7 @@ def respond(broker: Broker, request: DescribeLogDirsRequest) -> Work[DescribeLog
     if request.topics is not None:
         wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
     results = []
-    for directory in broker.logs.directories:
+    for directory in broker.logs.table.directories:
         result = yield from describe(broker, directory, wanted)
         results.append(result)
     return DescribeLogDirsResponse(results=results)
@@ -78,7 +80,7 @@ def describe(
 
 def lag(broker: Broker, replica: PartitionLog) -> int:
     """How far a copy that is being made is behind the log it will replace."""
-    current = broker.logs.get(replica.topic_partition)
+    current = broker.logs.table.get(replica.topic_partition)
     return 0 if current is None else max(0, current.log_end_offset - replica.log_end_offset)
 
 

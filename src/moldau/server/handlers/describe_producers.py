@@ -1,4 +1,6 @@
-"""DescribeProducers, version 0: the idempotent and transactional producers that a partition remembers."""
+"""DescribeProducers, version 0: the idempotent and transactional producers that a partition remembers; every replica
+answers.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.ids import NO_EPOCH
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -18,7 +21,8 @@ from moldau.wire.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from moldau.work.turns import Work, begin, pauses
+from moldau.work.slices import Work, pauses
+from moldau.work.turns import begin
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
@@ -44,7 +48,11 @@ def respond(
             partitions.append(
                 describe(broker, topic.name, index)
                 if allowed
-                else PartitionResponse(partition_index=index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                else PartitionResponse(
+                    partition_index=index,
+                    error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                    error_message="Topic authorization failed.",
+                )
             )
             if next(paused):
                 yield
@@ -57,7 +65,7 @@ def describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
         check_topic_name(topic)
         if topic not in broker.image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC)
-        log = broker.partitions.get(topic, index).leader_log()
+        log = broker.partitions.get(topic, index).served_log(NO_EPOCH, leader_only=False)
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
     producers = [

@@ -1,7 +1,4 @@
-"""DescribeTopicPartitions, version 0: topics with their partitions, page by page.
-
-Eligible leader replicas are always empty: they come with replication.
-"""
+"""DescribeTopicPartitions, version 0: topics with their partitions, page by page."""
 
 from __future__ import annotations
 
@@ -21,7 +18,8 @@ from moldau.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from moldau.work.turns import Work, begin, pauses
+from moldau.work.slices import Work, pauses
+from moldau.work.turns import begin
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
@@ -48,13 +46,20 @@ def respond(
             return refused(request)
         first_partition = cursor.partition_index if starts_there else 0
     answers: list[DescribeTopicPartitionsResponseTopic] = []
+    hidden: list[DescribeTopicPartitionsResponseTopic] = []
     for position, name in enumerate(names):
         if next(paused):
             yield
-        if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name):
+        if not broker.authorizer.allows(
+            context, Operation.DESCRIBE, Resource.TOPIC, name, audited=bool(request.topics)
+        ):
+            if request.topics:
+                hidden.append(not_described(name))
             continue
         if limit == 0:
-            return DescribeTopicPartitionsResponse(topics=answers, next_cursor=CursorInResponse(topic_name=name))
+            return DescribeTopicPartitionsResponse(
+                topics=[*answers, *hidden], next_cursor=CursorInResponse(topic_name=name)
+            )
         topic = image.topics.get(name)
         if topic is None:
             answers.append(unknown(broker, context, name))
@@ -66,8 +71,13 @@ def respond(
         reached = start + len(answer.partitions)
         if reached < len(topic.partitions):
             next_cursor = CursorInResponse(topic_name=name, partition_index=reached)
-            return DescribeTopicPartitionsResponse(topics=answers, next_cursor=next_cursor)
-    return DescribeTopicPartitionsResponse(topics=answers)
+            return DescribeTopicPartitionsResponse(topics=[*answers, *hidden], next_cursor=next_cursor)
+    return DescribeTopicPartitionsResponse(topics=[*answers, *hidden])
+
+
+def not_described(name: str) -> DescribeTopicPartitionsResponseTopic:
+    """Of a topic that the client has named, but may not hear of: not even whether it is there."""
+    return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
 
 
 def refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
@@ -96,7 +106,6 @@ def describe(
     for index, partition in enumerate(topic.partitions[start : start + limit], start):
         partitions.append(
             DescribeTopicPartitionsResponsePartition(
-                error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader < 0 else ErrorCode.NONE,
                 partition_index=index,
                 leader_id=partition.leader,
                 leader_epoch=partition.leader_epoch,

@@ -47,7 +47,9 @@ async def describe(broker: Broker, context: RequestContext, transactional_id: st
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
         topics=[
-            TopicData(topic=topic, partitions=indexes) for topic, indexes in by_topic(transaction.partitions).items()
+            TopicData(topic=topic, partitions=indexes)
+            for topic, indexes in by_topic(transaction.partitions).items()
+            if broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic)
         ],
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from moldau.metadata.controller.elect import Elected, ElectionKind, elect_leaders
 from moldau.security.authorizer import Operation
 from moldau.security.context import RequestContext
+from moldau.server.cluster_access import needs
 from moldau.server.config_access import may_access
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 async def handle(broker: Broker, context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     if not may_access(broker, context, Operation.ALTER, None, ""):
-        return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, needs(context, Operation.ALTER))
     if request.timeout_ms <= 0:
         return refused(request, ErrorCode.REQUEST_TIMED_OUT)
     if request.election_type not in ElectionKind.__members__.values():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from moldau.coordinators.transactions.machine import ProducerIdentity
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
+from moldau.server.coordination.fencing import known_code
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH, NO_PRODUCER_ID
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
 EPOCH_PER_TRANSACTION_FROM = 5
-FENCED_IS_KNOWN_FROM = 2
 
 
 async def handle(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
@@ -32,9 +32,7 @@ async def handle(broker: Broker, context: RequestContext, request: EndTxnRequest
     try:
         following = await broker.transactions.end(request.transactional_id, producer, request.committed, version)
     except KafkaError as error:
-        is_old = context.api_version < FENCED_IS_KNOWN_FROM
-        fenced = ErrorCode.INVALID_PRODUCER_EPOCH if is_old else ErrorCode.PRODUCER_FENCED
-        return refused(fenced if error.code is ErrorCode.PRODUCER_FENCED else error.code)
+        return refused(known_code(error.code, context.api_version))
     return EndTxnResponse(producer_id=following.producer_id, producer_epoch=following.producer_epoch)
 
 

@@ -13,9 +13,18 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from moldau.replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchTarget
+from moldau.replication.fetch_sessions import (
+    FINAL_EPOCH,
+    HURRY_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchSession,
+    FetchTarget,
+)
 from moldau.replication.leader import UNKNOWN_BROKER_EPOCH
+from moldau.replication.leases import NEVER
 from moldau.security.context import RequestContext
+from moldau.server.busy import Timed, timed
 from moldau.server.cluster_access import acts_for_cluster
 from moldau.server.fetching import Fetched, FetchLimits, FetchRound, WaitingFetch, read_round
 from moldau.server.registry import LARGE_REQUEST_BYTES, Api
@@ -25,7 +34,8 @@ from moldau.wire.apis import ApiKey
 from moldau.wire.codec import DecodeError, decode, decode_in_turns
 from moldau.wire.fetch_answer import PREFERRED_REPLICA_FROM, TOPIC_IDS_FROM, NodeEndpoint, pack_fetch_answer
 from moldau.wire.messages.fetch import FetchRequest
-from moldau.work.turns import Work, begin, pauses, run
+from moldau.work.slices import Work, pauses
+from moldau.work.turns import begin, run
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
@@ -42,11 +52,13 @@ class Fetch:
     def __init__(self, broker: Broker, context: RequestContext, request: FetchRequest, slot: Slot) -> None:
         self.broker, self.context, self.request, self.slot = broker, context, request, slot
         self.started = perf_counter()
+        #: When it began to wait for records, if it does.
+        self.waits_since: float | None = None
         self.session: FetchSession | None = None
         self.is_incremental = False
 
     def go_on(self, work: Work[None]) -> None:
-        begun = begin(work)
+        begun = begin(timed(self.slot, work) if self.is_limited else work)
         if begun is not None:
             self.broker.start(self._finish(begun))
 
@@ -65,6 +77,10 @@ class Fetch:
         if self.replica_id >= 0 and not acts_for_cluster(self.broker, self.context):
             yield from self.refuse_each(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             return
+        if request.session_epoch == HURRY_EPOCH and self.context.client.broker_id == self.replica_id >= 0:
+            self.broker.fetch_sessions.hurry(request.session_id)
+            yield from self.respond(FetchRound([]))
+            return
         try:
             targets = yield from self.targets()
         except KafkaError as error:
@@ -75,27 +91,77 @@ class Fetch:
             replica_id=self.replica_id,
             read_committed=request.isolation_level == READ_COMMITTED,
             max_wait_ms=request.max_wait_ms,
-            min_bytes=min(request.min_bytes, self.broker.config.fetch_max_bytes),
-            max_bytes=min(request.max_bytes, self.broker.config.fetch_max_bytes),
+            min_bytes=min(request.min_bytes, self.most_bytes()),
+            max_bytes=self.most_bytes(),
             broker_epoch=UNKNOWN_BROKER_EPOCH if request.replica_state is None else request.replica_state.replica_epoch,
             leader_only=self.replica_id >= 0 or self.context.api_version < PREFERRED_REPLICA_FROM,
             rack=request.rack_id,
             # Anybody can call himself a replica: what he has counts only if he has introduced himself as that broker.
             tells_progress=self.context.client.broker_id == self.replica_id,
+            followed_at=self.followed_at(),
         )
         fetch = yield from read_round(self.broker, self.context, targets, limits)
         limits.tells_progress = False
-        if fetch.is_due(limits) or limits.max_wait_ms <= 0 or not targets:
+        if fetch.is_due(limits) or limits.max_wait_ms <= 0 or not targets or self.is_hurried():
             yield from self.respond(fetch)
             return
         fetch.release()
         if not self.slot.connection.open:
             return
+        self.waits_since = perf_counter()
         waiting = WaitingFetch(self.broker, self.context, targets, limits, self.respond, self.go_on)
         self.slot.connection.waiting = waiting
         if self.session is not None:
             self.session.hurry = waiting.time_is_up
         yield from waiting.register()
+
+    def most_bytes(self) -> int:
+        """What this client may have at once; more than its quota gives in all windows would never be sent."""
+        most = min(self.request.max_bytes, self.broker.config.fetch_max_bytes)
+        if self.is_limited:
+            quota = self.broker.quotas.most_fetched(self.context)
+            most = most if quota is None else min(most, quota)
+        return most
+
+    @property
+    def is_limited(self) -> bool:
+        return self.broker.quotas.active and not (self.replica_id >= 0 and self.context.client.is_exempt)
+
+    def throttle_ms(self, fetch: FetchRound) -> int:
+        quotas = self.broker.quotas
+        request_ms = quotas.handled(self.context, self.slot.take_busy_seconds())
+        return max(request_ms, quotas.fetched(self.context, fetch.record_bytes))
+
+    def send_away(self, fetch: FetchRound) -> Work[None]:
+        """An answer without records, which says how long to wait; a session that was to be opened is not."""
+        fetch.release()
+        session_id = NO_SESSION
+        if self.session is not None:
+            if self.is_incremental:
+                session_id = self.session.id
+            else:
+                self.broker.fetch_sessions.close(self.session.id)
+        version, correlation_id = self.context.api_version, self.context.correlation_id
+        self.slot.answer(
+            (
+                yield from pack_fetch_answer(
+                    version, correlation_id, (), throttle_ms=self.slot.mute_ms, session_id=session_id
+                )
+            )
+        )
+
+    def followed_at(self) -> float:
+        """A follower that goes on with its session has the answer to its last request, which we have taken up then."""
+        if self.replica_id < 0 or self.session is None:
+            return NEVER
+        before, self.session.asked_at = self.session.asked_at, self.broker.boot_seconds()
+        return before
+
+    def is_hurried(self) -> bool:
+        if self.session is None or not self.session.is_hurried:
+            return False
+        self.session.is_hurried = False
+        return True
 
     @property
     def replica_id(self) -> int:
@@ -148,6 +214,12 @@ class Fetch:
             fetch.release()
             self.slot.answer(())
             return
+        if self.is_limited:
+            self.slot.mute_ms = self.throttle_ms(fetch)
+            if self.slot.mute_ms:
+                self.broker.request_times.throttled("FetchConsumer", self.slot.mute_ms)
+                yield from self.send_away(fetch)
+                return
         answered = yield from self.worth_telling(fetch)
         paused = pauses()
         topics: dict[UUID | str, list[Fetched]] = {}
@@ -163,8 +235,12 @@ class Fetch:
             session_id=NO_SESSION if self.session is None else self.session.id,
             endpoints=self.endpoints(answered) if fetch.has_error else (),
         )
+        now = perf_counter()
+        waited = 0.0 if self.waits_since is None else now - self.waits_since
+        self.broker.record_fetch(fetch, self.replica_id, now - self.started, waited)  # what is sent gets shorter
+        if self.is_limited:
+            self.broker.quotas.spent(self.context, self.slot.take_busy_seconds())
         self.slot.answer(pieces)
-        self.broker.record_fetch(fetch, perf_counter() - self.started)
 
     def endpoints(self, answered: Sequence[tuple[FetchTarget, Fetched]]) -> list[NodeEndpoint]:
         """Where the leaders are that are told beside an error; followers know them anyway."""
@@ -226,18 +302,34 @@ def forgotten(request: FetchRequest, uses_ids: bool) -> list[tuple[UUID | str, i
 
 
 def handle(broker: Broker, context: RequestContext, frame: Frame, body: int, slot: Slot) -> None:
+    if not broker.quotas.active:
+        begin_fetch(broker, context, frame, body, slot)
+        return
+    slot.begin_busy()
+    try:
+        begin_fetch(broker, context, frame, body, slot)
+    finally:
+        slot.end_busy()
+
+
+def begin_fetch(broker: Broker, context: RequestContext, frame: Frame, body: int, slot: Slot) -> None:
     if frame.size < LARGE_REQUEST_BYTES:
         request, _ = decode(FetchRequest, context.api_version, frame.view, body)
         frame.release()
         fetch = Fetch(broker, context, request, slot)
-        fetch.go_on(fetch.start())
+        if fetch.replica_id < 0:
+            fetch.go_on(fetch.start())
+            return
+        with slot.connection.host.gate.together():  # it may acknowledge what many produces wait for
+            fetch.go_on(fetch.start())
     else:
         broker.start(handle_large(broker, context, frame, body, slot))
 
 
 async def handle_large(broker: Broker, context: RequestContext, frame: Frame, body: int, slot: Slot) -> None:
     try:
-        request, _ = await run(decode_in_turns(FetchRequest, context.api_version, frame.view, body))
+        decoding = run(decode_in_turns(FetchRequest, context.api_version, frame.view, body))
+        request, _ = await Timed(slot, decoding)
     except DecodeError as error:
         log.warning("%s: closing: a request cannot be read: %s", context.client.address, error)
         slot.disconnect()

@@ -7,16 +7,16 @@ not served.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from moldau.coordinators.sharding import partition_for
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
-from moldau.server.coordination.groups import OFFSETS_TOPIC
 from moldau.server.coordination.internal_topics import ensure, offsets_topic, transactions_topic
-from moldau.server.coordination.transactions import TRANSACTIONS_TOPIC
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -32,6 +32,10 @@ REFUSAL = (
 )
 
 
+NOT_PERMITTED: Mapping[int, str] = {
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+}
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 TOPICS = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
 NOT_AVAILABLE = "The coordinator is not available."
@@ -40,14 +44,19 @@ NOT_AVAILABLE = "The coordinator is not available."
 async def handle(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     batched = context.api_version >= BATCHED_FROM
     keys = request.coordinator_keys if batched else (request.key,)
-    available = await make_available(broker, request.key_type) if keys else ErrorCode.NONE
-    found = [coordinator(broker, context, request.key_type, key, available) for key in keys]
+    permitted = {key: permission(broker, context, request.key_type, key) for key in keys}
+    available = ErrorCode.NONE
+    if any(not code for code in permitted.values()):
+        available = await make_available(broker, request.key_type)
+    found = [coordinator(broker, context, request.key_type, key, permitted[key] or available) for key in keys]
     if batched:
         return FindCoordinatorResponse(coordinators=found)
     (one,) = found
     return FindCoordinatorResponse(
         error_code=one.error_code,
-        error_message=SUCCESS if not one.error_code else one.error_message or REFUSAL,
+        error_message=SUCCESS
+        if not one.error_code
+        else one.error_message or NOT_PERMITTED.get(one.error_code, REFUSAL),
         node_id=one.node_id,
         host=one.host,
         port=one.port,
@@ -59,17 +68,15 @@ async def make_available(broker: Broker, key_type: int) -> ErrorCode:
     wanted = {GROUP: offsets_topic, TRANSACTION: transactions_topic}.get(key_type)
     if wanted is None:
         return ErrorCode.INVALID_REQUEST
-    topic = wanted(broker.config)
-    if topic.name not in broker.image.topics:
-        try:
-            await ensure(broker, topic)
-        except KafkaError as error:
-            return error.code
+    try:
+        await ensure(broker, wanted(broker.config))
+    except KafkaError as error:
+        return error.code
     return ErrorCode.NONE
 
 
-def coordinator(broker: Broker, context: RequestContext, key_type: int, key: str, available: ErrorCode) -> Coordinator:
-    code = available or permission(broker, context, key_type, key)
+def coordinator(broker: Broker, context: RequestContext, key_type: int, key: str, code: ErrorCode) -> Coordinator:
+    """`code` is why there is none to tell."""
     if code:
         message = REFUSAL if code is ErrorCode.INVALID_REQUEST and key_type != SHARE else ""
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message)
@@ -89,6 +96,8 @@ def leader_of_shard(broker: Broker, listener: str, topic_name: str, key: str) ->
 
 
 def permission(broker: Broker, context: RequestContext, key_type: int, key: str) -> ErrorCode:
+    if key_type not in TOPICS:
+        return ErrorCode.NONE
     resource = Resource.GROUP if key_type == GROUP else Resource.TRANSACTIONAL_ID
     if broker.authorizer.allows(context, Operation.DESCRIBE, resource, key):
         return ErrorCode.NONE

@@ -2,7 +2,8 @@
 subscriptions to client metrics are set, deleted, appended to or subtracted from; levels of this broker's loggers are
 set until it stops. Only validated if so asked.
 
-Settings of brokers that are not registered are refused.
+Settings of brokers that are not registered are refused. Apache Kafka's brokers refuse each other's as well; here the
+controller decides, whichever broker is asked.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from moldau.metadata.controller.config_resources import ResourceType
 from moldau.security.authorizer import Operation
 from moldau.security.context import RequestContext
 from moldau.server.broker_loggers import BrokerLoggers
-from moldau.server.config_access import may_access
+from moldau.server.config_access import may_access, try_out
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
@@ -50,6 +51,7 @@ async def handle(
             validate_only=request.validate_only,
             may_alter=lambda kind, name: may_access(broker, context, Operation.ALTER_CONFIGS, kind, name),
             loggers=loggers.names(),
+            try_out=lambda changed: try_out(broker, changed),
         )
     )
     for resource, answer in zip(wanted, altered, strict=True):

@@ -1,15 +1,16 @@
 """IntroduceBroker, version 0, ours alone: a broker that has opened a connection says who it is, and learns who answers.
 
-From then on the connection counts as that broker's: what it says of its own replicas is believed, and it is not closed
-for being idle.
+From then on, as long as that broker is registered, the connection counts as its own: what it says of its own replicas
+is believed, quotas do not hold for it, and it is not closed for being idle.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.security.context import RequestContext
+from moldau.security.context import Introduction, RequestContext
 from moldau.server.cluster_access import acts_for_cluster
+from moldau.server.introductions import recognise
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
@@ -27,7 +28,9 @@ def handle(broker: Broker, context: RequestContext, request: IntroduceBrokerRequ
         return IntroduceBrokerResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, broker_id=-1)
     if request.broker_id == broker.node_id:
         return IntroduceBrokerResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION, broker_id=-1)
-    context.client.broker_id = request.broker_id
+    is_trusted = broker.authorizer.keeps_rules or context.client.listener == broker.config.inter_broker_listener_name
+    context.client.introduction = Introduction(request.broker_id, request.incarnation, is_trusted)
+    recognise(context.client, broker.image)
     return IntroduceBrokerResponse(
         cluster_id=cluster_id,
         broker_id=broker.node_id,

@@ -10,6 +10,7 @@ from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.coordination.futures import gather, gather_in_turns, respond
 from moldau.server.registry import Api
+from moldau.types.acls import CLUSTER_NAME
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
@@ -17,7 +18,6 @@ from moldau.wire.messages.list_groups import ListedGroup, ListGroupsRequest, Lis
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
 
-CLUSTER = "kafka-cluster"
 LISTED_AT_ONCE = 100
 
 
@@ -38,7 +38,7 @@ def handle(
         )
 
     def pack(shards: list[list[ListedGroup]]) -> ListGroupsResponse:
-        sees_all = broker.authorizer.allows(context, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER)
+        sees_all = broker.authorizer.allows(context, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
         groups = list(chain.from_iterable(shards))
         if not sees_all:
             groups = [

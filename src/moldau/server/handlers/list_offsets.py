@@ -24,7 +24,8 @@ from moldau.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from moldau.work.turns import Work, begin, pauses
+from moldau.work.slices import Work, pauses
+from moldau.work.turns import begin
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
@@ -103,8 +104,10 @@ def answer(
         partition = broker.partitions.get(topic, wanted.partition_index)
         # Tools that look closer may ask any replica.
         log = partition.served_log(wanted.current_leader_epoch, leader_only=request.replica_id != DEBUGGER)
-        if request.replica_id < 0 and wanted.timestamp not in (EARLIEST, EARLIEST_LOCAL):
-            partition.check_mark_is_known()
+        if request.replica_id == CONSUMER:
+            if wanted.timestamp not in (EARLIEST, EARLIEST_LOCAL):
+                partition.check_mark_is_known()
+            partition.check_lease()
         offset, timestamp, epoch = find(partition, log, last_visible(partition, log, request), wanted.timestamp)
     except KafkaError as error:
         is_unknown = error.code is ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < NOT_AVAILABLE_FROM
@@ -115,7 +118,7 @@ def answer(
 
 
 def last_visible(partition: Partition, log: PartitionLog, request: ListOffsetsRequest) -> int:
-    if request.replica_id not in (CONSUMER, DEBUGGER):
+    if request.replica_id != CONSUMER:  # replicas, and tools that look at them, go by what is written
         return log.log_end_offset
     return partition.last_stable_offset() if request.isolation_level == READ_COMMITTED else partition.high_watermark
 

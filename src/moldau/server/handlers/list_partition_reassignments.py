@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from moldau.metadata.controller.reassignment import list_reassignments
 from moldau.security.authorizer import Operation
 from moldau.security.context import RequestContext
+from moldau.server.cluster_access import needs
 from moldau.server.config_access import may_access
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode
@@ -27,7 +28,15 @@ def handle(
 ) -> ListPartitionReassignmentsResponse:
     if not may_access(broker, context, Operation.DESCRIBE, None, ""):
         return ListPartitionReassignmentsResponse(
-            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message="Cluster authorization failed."
+            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            error_message=needs(context, Operation.DESCRIBE),
+            topics=[
+                OngoingTopicReassignment(
+                    name=topic.name,
+                    partitions=[OngoingPartitionReassignment(partition_index=each) for each in topic.partition_indexes],
+                )
+                for topic in request.topics or ()
+            ],
         )
     wanted = None
     if request.topics is not None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
-from moldau.coordinators.groups.offset_commits import OffsetCommit, WantedOffset
+from moldau.coordinators.groups.offset_commits import OffsetCommit, WantedOffset, prepare
 from moldau.metadata.image import TopicImage
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.coordination.futures import respond
-from moldau.server.coordination.offset_parts import OFFSETS_PER_PART, commit_in_parts
+from moldau.server.coordination.offset_parts import OFFSETS_AT_ONCE, commit_in_parts
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicId
@@ -22,7 +22,8 @@ from moldau.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from moldau.work.turns import Work, at_once, pauses, run
+from moldau.work.slices import Work, at_once
+from moldau.work.turns import run
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
@@ -47,13 +48,13 @@ class Answers:
         self._add(self._key(name, topic_id), name, topic_id, index, code)
 
     def add(self, wanted: Sequence[Wanted], codes: Sequence[ErrorCode]) -> Work[None]:
-        paused = pauses()
         has_refusals = bool(self._topics)
-        for (position, offset), code in zip(wanted, codes, strict=True):
-            if next(paused):
+        for start in range(0, len(wanted), OFFSETS_AT_ONCE):
+            if start:
                 yield
-            key = self._key(offset.topic, offset.topic_id) if has_refusals else position
-            self._add(key, offset.topic, offset.topic_id, offset.partition, code)
+            end = start + OFFSETS_AT_ONCE
+            for (position, (name, topic_id, index, *_)), code in zip(wanted[start:end], codes[start:end], strict=True):
+                self._add(self._key(name, topic_id) if has_refusals else position, name, topic_id, index, code)
 
     def _key(self, name: str, topic_id: TopicId) -> object:
         return topic_id if self._by_id else name
@@ -77,7 +78,7 @@ def handle(
         for topic in request.topics:
             refuse_topic(answers, topic, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return answers.pack()
-    if sum(len(topic.partitions) for topic in request.topics) > OFFSETS_PER_PART:
+    if sum(len(topic.partitions) for topic in request.topics) > OFFSETS_AT_ONCE:
         return commit_many(broker, context, request, answers)
     wanted = at_once(wanted_offsets(broker, context, request, answers))
     if not wanted:
@@ -114,11 +115,13 @@ async def commit_many(
     broker: Broker, context: RequestContext, request: OffsetCommitRequest, answers: Answers
 ) -> OffsetCommitResponse:
     wanted = await run(wanted_offsets(broker, context, request, answers))
+    limit = broker.config.offset_metadata_max_bytes
     codes = await commit_in_parts(
         broker.groups,
         request.group_id,
         [offset for _, offset in wanted],
-        lambda machine, now, part: machine.offsets.commit(as_commit(context, request, part), now),
+        lambda part: prepare(as_commit(context, request, part), broker.wall_ms(), limit),
+        lambda machine, now, part, ready: machine.offsets.commit(as_commit(context, request, part), now, ready),
     )
     await run(answers.add(wanted, codes))
     return answers.pack()
@@ -128,29 +131,30 @@ def wanted_offsets(
     broker: Broker, context: RequestContext, request: OffsetCommitRequest, answers: Answers
 ) -> Work[list[Wanted]]:
     """What the coordinator shall judge; the rest is refused here."""
-    paused = pauses()
-    wanted = []
+    wanted: list[Wanted] = []
     for position, topic in enumerate(request.topics):
         image, problem = find_topic(broker, context, topic)
         if image is None:
             refuse_topic(answers, topic, problem)
             continue
-        for partition in topic.partitions:
-            if next(paused):
+        name, topic_id, count = image.name, image.id, len(image.partitions)
+        for start in range(0, len(topic.partitions), OFFSETS_AT_ONCE):
+            for partition in topic.partitions[start : start + OFFSETS_AT_ONCE]:
+                index = partition.partition_index
+                if not 0 <= index < count:
+                    answers.refuse(name, topic_id, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                    continue
+                offset = WantedOffset(
+                    name,
+                    topic_id,
+                    index,
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata,
+                )
+                wanted.append((position, offset))
+            if start or len(topic.partitions) > OFFSETS_AT_ONCE or position % OFFSETS_AT_ONCE == OFFSETS_AT_ONCE - 1:
                 yield
-            index = partition.partition_index
-            if not 0 <= index < len(image.partitions):
-                answers.refuse(image.name, image.id, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                continue
-            offset = WantedOffset(
-                image.name,
-                image.id,
-                index,
-                partition.committed_offset,
-                partition.committed_leader_epoch,
-                partition.committed_metadata,
-            )
-            wanted.append((position, offset))
     return wanted
 
 

@@ -13,7 +13,7 @@ from moldau.coordinators.groups.offset_commits import FetchedOffset, FetchedTopi
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.coordination.futures import gather, respond
-from moldau.server.coordination.offset_parts import OFFSETS_PER_PART, fetch_in_parts
+from moldau.server.coordination.offset_parts import OFFSETS_PER_FETCH, fetch_in_parts
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_OFFSET, ZERO_TOPIC_ID, TopicId
@@ -29,7 +29,8 @@ from moldau.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from moldau.work.turns import Work, at_once, pauses, run
+from moldau.work.slices import Work, at_once, pauses
+from moldau.work.turns import run
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
@@ -89,7 +90,7 @@ def offsets_of(
         except KafkaError as error:
             return refuse(error)
 
-    if wanted is None or sum(len(topic.partitions) for topic in wanted) > OFFSETS_PER_PART:
+    if wanted is None or sum(len(topic.partitions) for topic in wanted) > OFFSETS_PER_FETCH:
         return fetch_many()
     return respond(
         lambda: broker.groups.read(group.group_id, lambda machine, now: machine.offsets.fetch(fetch)),

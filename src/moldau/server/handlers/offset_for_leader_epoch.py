@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.registry import Api
+from moldau.types.acls import CLUSTER_NAME
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.offset_for_leader_epoch import (
@@ -17,7 +18,8 @@ from moldau.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from moldau.work.turns import Work, begin, pauses
+from moldau.work.slices import Work, pauses
+from moldau.work.turns import begin
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
@@ -44,8 +46,16 @@ def respond(
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
+def may_describe(broker: Broker, context: RequestContext, topic: str) -> bool:
+    """Followers ask too: whoever may act for the cluster."""
+    authorizer = broker.authorizer
+    return authorizer.allows(
+        context, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME, audited=False
+    ) or authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic)
+
+
 def answer(broker: Broker, context: RequestContext, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
-    if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic):
+    if not may_describe(broker, context, topic):
         return EpochEndOffset(partition=wanted.partition, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:
         partition = broker.partitions.get(topic, wanted.partition)

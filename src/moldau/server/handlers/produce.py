@@ -3,7 +3,7 @@
 acks 0, 1 and all, time-outs, errors per partition and per record, topic ids (13). Requests of one connection are
 pipelined: their batches are staged in order and written together at the end of the loop's turn. Transactional batches
 are verified with the transaction coordinator first; the connection is parked meanwhile, and also while a request
-with batches for hundreds of partitions is taken apart in turns.
+with batches for hundreds of partitions is taken apart in turns; and where a quota may make the client wait.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from uuid import UUID
 
 from moldau.security.context import RequestContext
 from moldau.server import quick_produce
-from moldau.server.producing import ALL, NOTHING, PartitionResult, Produce
+from moldau.server.busy import Timed, timed
+from moldau.server.producing import ALL, NOTHING, TOPIC_IDS_FROM, PartitionResult, Produce
 from moldau.server.registry import LARGE_REQUEST_BYTES, Api
 from moldau.server.verification import ADDS_PARTITIONS_FROM, Claim, Question, as_produce_error, ask, questions_of
 from moldau.types.errors import ErrorCode, KafkaError
@@ -38,7 +39,8 @@ from moldau.wire.messages.produce import (
     TopicProduceResponse,
 )
 from moldau.wire.schema import Buffer
-from moldau.work.turns import Work, begin, pauses, run
+from moldau.work.slices import Work, pauses
+from moldau.work.turns import begin, run
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("moldau.server.produce")
 
-TOPIC_IDS_FROM = 13
 ENDPOINTS_FROM = 10
 #: Each is validated, and written at the end of the turn.
 BATCHES_PER_TURN = 16
@@ -56,7 +57,12 @@ VALID_ACKS = (ALL, NOTHING, 1)
 
 
 def handle(broker: Broker, context: RequestContext, frame: Frame, body: int, slot: Slot) -> None:
-    begun = begin(take_apart(broker, context, frame, body, slot))
+    work = take_apart(broker, context, frame, body, slot)
+    if broker.quotas.active:
+        work = timed(slot, work)
+        if broker.quotas.limits(context):
+            slot.connection.park()  # what came behind it waits as well, if this request is beyond the limit
+    begun = begin(work)
     if begun is not None:
         slot.connection.park()
         broker.start(go_on(begun, broker, context, frame, slot))
@@ -77,18 +83,20 @@ async def go_on(begun: Awaitable[None], broker: Broker, context: RequestContext,
 
 
 def take_apart(broker: Broker, context: RequestContext, frame: Frame, body: int, slot: Slot) -> Work[None]:
+    started = perf_counter()
     if frame.size < LARGE_REQUEST_BYTES:
         request, _ = decode(ProduceRequest, context.api_version, frame.view, body)
     else:
         request, _ = yield from decode_in_turns(ProduceRequest, context.api_version, frame.view, body)
     drop_repeated(request)
-    produce = Produce(broker, context, frame, slot, request.acks, request.timeout_ms, respond)
+    produce = Produce(broker, context, frame, slot, request.acks, request.timeout_ms, respond, started)
     claims = yield from transactional_claims(broker, context, request)
     if claims and request.transactional_id is not None:
         questions = yield from questions_of(broker, claims, context.api_version)
         if questions:
             slot.connection.park()
-            broker.start(append_verified(produce, request, request.transactional_id, questions))
+            verified = append_verified(produce, request, request.transactional_id, questions)
+            broker.start(measured(slot, verified) if broker.quotas.active else verified)
             return
     yield from append_all(produce, request, refused_as_a_whole(request, bool(claims)), {})
     quick_produce.remember(broker, slot.connection, frame, context, request, respond)
@@ -153,6 +161,10 @@ async def append_verified(
         produce.slot.disconnect()
 
 
+async def measured(slot: Slot, work: Awaitable[None]) -> None:
+    await Timed(slot, work)
+
+
 def transactional_claims(broker: Broker, context: RequestContext, request: ProduceRequest) -> Work[list[Claim]]:
     paused = pauses()
     claims: list[Claim] = []
@@ -188,15 +200,15 @@ def is_transactional(records: Buffer) -> bool:
 def respond(produce: Produce) -> None:
     """Every partition's fate is known."""
     context, slot = produce.context, produce.slot
-    produce.broker.record_produce(produce, perf_counter() - produce.started)
     if produce.acks == NOTHING:
-        if any(result.error for _, result in produce.results):
+        if any(result.error for result in produce.results):
             # The only way to tell a client that does not listen: it will fetch metadata anew.
             slot.disconnect()
         else:
             slot.answer(())
         return
-    begun = begin(answer(produce))
+    is_measured = produce.broker.quotas.active
+    begun = begin(timed(slot, answer(produce)) if is_measured else answer(produce))
     if begun is not None:
         produce.broker.start(go_on(begun, produce.broker, context, produce.frame, slot))
 
@@ -205,8 +217,8 @@ def answer(produce: Produce) -> Work[None]:
     context, slot = produce.context, produce.slot
     paused = pauses()
     topics: dict[UUID | str, list[PartitionProduceResponse]] = {}
-    for key, result in produce.results:
-        topics.setdefault(key, []).append(partition_response(result))
+    for result in produce.results:
+        topics.setdefault(result.key, []).append(partition_response(result))
         if next(paused):
             yield
     response = ProduceResponse(
@@ -221,12 +233,14 @@ def answer(produce: Produce) -> Work[None]:
     )
     body = yield from encode_in_turns(response, context.api_version)
     flexible = context.api_version >= ProduceRequest.FLEXIBLE_FROM
+    if produce.broker.quotas.active:
+        produce.broker.quotas.spent(context, slot.take_busy_seconds())
     slot.answer([frame_response(context.correlation_id, flexible, body)])
 
 
 def endpoints(produce: Produce) -> list[NodeEndpoint]:
     """Where the leaders are that are told beside an error."""
-    leaders = {result.current_leader[0] for _, result in produce.results if result.current_leader is not None}
+    leaders = {result.current_leader[0] for result in produce.results if result.current_leader is not None}
     if not leaders or produce.context.api_version < ENDPOINTS_FROM:
         return []
     return [

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from moldau.coordinators.groups.machine import GroupMachine
-from moldau.coordinators.groups.offset_commits import OffsetCommit, WantedOffset
-from moldau.coordinators.machine import ProducerStamp, Write
+from moldau.coordinators.groups.offset_commits import OffsetCommit, WantedOffset, prepare
+from moldau.coordinators.machine import ProducerStamp
 from moldau.coordinators.transactions.machine import ProducerIdentity
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.coordination.futures import answer_of
-from moldau.server.coordination.offset_parts import OFFSETS_PER_PART, commit_in_parts
+from moldau.server.coordination.offset_parts import OFFSETS_AT_ONCE, commit_in_parts
 from moldau.server.registry import Api
 from moldau.server.verification import ask, question
 from moldau.types.errors import ErrorCode, KafkaError
@@ -29,7 +28,8 @@ from moldau.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from moldau.work.turns import Work, pauses, run
+from moldau.work.slices import Work, pauses
+from moldau.work.turns import run
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
@@ -112,8 +112,8 @@ async def commit(
             raise refused[partition]
     stamp = ProducerStamp(*producer)
 
-    def commit_part(machine: GroupMachine, now: float, part: Sequence[WantedOffset]) -> Write[list[ErrorCode]]:
-        offsets = OffsetCommit(
+    def as_commit(part: Sequence[WantedOffset]) -> OffsetCommit:
+        return OffsetCommit(
             request.group_id,
             request.member_id,
             request.group_instance_id,
@@ -121,14 +121,24 @@ async def commit(
             context.api_version,
             part,
         )
-        return machine.offsets.commit_in_transaction(offsets, stamp, now)
 
-    if len(wanted) <= OFFSETS_PER_PART:
+    if len(wanted) <= OFFSETS_AT_ONCE:
+        one = as_commit(wanted)
         return await answer_of(
-            broker.groups.write(request.group_id, lambda machine, now: commit_part(machine, now, wanted))
+            broker.groups.write(
+                request.group_id, lambda machine, now: machine.offsets.commit_in_transaction(one, stamp, now)
+            )
         )
-    found = await commit_in_parts(broker.groups, request.group_id, wanted, commit_part)
-    return [as_client_error(code, context.api_version) for code in found]
+    limit = broker.config.offset_metadata_max_bytes
+    found = await commit_in_parts(
+        broker.groups,
+        request.group_id,
+        wanted,
+        lambda part: prepare(as_commit(part), broker.wall_ms(), limit),
+        lambda machine, now, part, ready: machine.offsets.commit_in_transaction(as_commit(part), stamp, now, ready),
+    )
+    told = {code: as_client_error(code, context.api_version) for code in set(found)}
+    return [told[code] for code in found]
 
 
 def as_client_error(code: ErrorCode, version: int) -> ErrorCode:

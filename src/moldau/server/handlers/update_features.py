@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from moldau.metadata.controller.features import FeatureUpdate, UpgradeType, update_features
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
+from moldau.server.cluster_access import needs
 from moldau.server.registry import Api
+from moldau.types.acls import CLUSTER_NAME
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.update_features import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -23,8 +25,10 @@ FINE = "NONE"
 
 
 async def handle(broker: Broker, context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    if not broker.authorizer.allows(context, Operation.ALTER, Resource.CLUSTER, "kafka-cluster"):
-        return UpdateFeaturesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if not broker.authorizer.allows(context, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+        return UpdateFeaturesResponse(
+            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=needs(context, Operation.ALTER)
+        )
     has_kinds = context.api_version >= KINDS_FROM
     updates = [
         FeatureUpdate(one.feature, one.max_version_level, one.upgrade_type if has_kinds else UpgradeType.UPGRADE)
@@ -37,6 +41,8 @@ async def handle(broker: Broker, context: RequestContext, request: UpdateFeature
             )
         )
     except KafkaError as error:
+        if error.code is ErrorCode.NOT_CONTROLLER:
+            raise
         return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
     return UpdateFeaturesResponse(
         error_message=None,

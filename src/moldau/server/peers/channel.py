@@ -36,7 +36,7 @@ class Channel:
         connection: PeerConnection | None = None
         try:
             async with asyncio.timeout(seconds):
-                connection = self._connection or await self._opened()
+                connection = self._usable() or await self._opened()
                 answer = await connection.call(request, answer_class, max_version)
         except TimeoutError:
             reason = f"{self.endpoint} did not answer within {seconds:g} s"
@@ -54,6 +54,13 @@ class Channel:
             self._opening.cancel()
         if self._connection is not None:
             self._connection.end(reason)
+
+    def _usable(self) -> PeerConnection | None:
+        if self._connection is not None and self._connection.is_stale:
+            retiring, self._connection = self._connection, None
+            self._not_before = 0.0
+            retiring.retire()
+        return self._connection
 
     # --- opening ---
 

@@ -7,6 +7,7 @@ socket and the log's write nothing copies them.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeVar, cast
@@ -14,7 +15,7 @@ from typing import Final, TypeVar, cast
 from moldau.client.core import ClientCore, Frames
 from moldau.client.errors import ClientError, VersionUnsupported
 from moldau.server.peers.buffers import RecycledBuffers
-from moldau.server.peers.peer import PeerLostError
+from moldau.server.peers.peer import NotLetInError, PeerLostError
 from moldau.wire.schema import Message
 
 R = TypeVar("R", bound=Message)
@@ -35,6 +36,8 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._waiting: deque[asyncio.Future[Message]] = deque()
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._retires = False
 
     # --- the loop's side ---
 
@@ -53,6 +56,7 @@ class PeerConnection(asyncio.BufferedProtocol):
                 future = self._waiting.popleft()
                 if not future.done():  # else whoever asked has gone
                     future.set_result(answer)
+            self._end_if_retired()
         except ClientError as error:
             self.end(str(error))
 
@@ -60,14 +64,15 @@ class PeerConnection(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.end(f"{self.core.broker}: {error or 'the broker closed the connection'}")
+        reason = f"{self.core.broker}: {error or 'the broker closed the connection'}"
+        self.end(reason, NotLetInError if isinstance(error, ssl.SSLError) else PeerLostError)
 
     # --- our side ---
 
     def send(self, request: Message, answer_class: type[R], version: int) -> asyncio.Future[R]:
         """Raises PeerLostError if the connection has ended."""
         if self.lost is not None or self._transport is None:
-            raise PeerLostError(*(self.lost.args if self.lost else (f"{self.core.broker}: not connected",)))
+            raise type(self.lost)(*self.lost.args) if self.lost else PeerLostError(f"{self.core.broker}: not connected")
         data, _ = self.core.write(request, answer_class, version)
         future: asyncio.Future[Message] = self._loop.create_future()
         self._waiting.append(future)
@@ -81,15 +86,29 @@ class PeerConnection(asyncio.BufferedProtocol):
             raise PeerLostError(str(error)) from error
         return await self.send(request, answer_class, version)
 
-    def end(self, reason: str) -> None:
+    @property
+    def is_stale(self) -> bool:
+        """Whether its login is about to end."""
+        return self.core.is_stale(self._loop.time() - self._began)
+
+    def retire(self) -> None:
+        """Gets no more requests, and ends with the last answer."""
+        self._retires = True
+        self._end_if_retired()
+
+    def _end_if_retired(self) -> None:
+        if self._retires and not self._waiting:
+            self.end("its login is about to end")
+
+    def end(self, reason: str, kind: type[PeerLostError] = PeerLostError) -> None:
         if self.lost is not None:
             return
-        self.lost = PeerLostError(reason)
+        self.lost = kind(reason)
         self.core.forget()
         if self._transport is not None:
             self._transport.abort()
         waiting, self._waiting = self._waiting, deque()
         for future in waiting:
             if not future.done():
-                future.set_exception(PeerLostError(reason))
+                future.set_exception(kind(reason))
         self._ended(self)

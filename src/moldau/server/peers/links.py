@@ -21,7 +21,7 @@ from moldau.metrics import Metrics
 from moldau.server.peers.connection import PeerConnection
 from moldau.server.peers.network import endpoint_of
 from moldau.server.peers.opening import Endpoint, Opener, RefusedError
-from moldau.server.peers.peer import Lane, PeerLostError
+from moldau.server.peers.peer import Lane, NotLetInError, PeerLostError
 
 log = logging.getLogger("moldau.server.peers")
 
@@ -29,6 +29,9 @@ FIRST_PAUSE_SECONDS: Final = 0.01
 LONGEST_PAUSE_SECONDS: Final = 1.0
 SUSPICION_SECONDS: Final = 1.0
 """Longer than an election takes; where nothing has come of it by then, nobody should wait for it."""
+
+FAILURES_IN_A_ROW: Final = 5
+"""Somebody who takes connections and closes them, or says nothing, may be starting; not for so long."""
 
 Evidence = Callable[[int, UUID], None]
 """Told the id of a broker, and which life of it has ended."""
@@ -69,6 +72,8 @@ class Link:
         self._changed = changed
         self._judge = LinkJudge()
         self._connection: PeerConnection | None = None
+        self._told = ""
+        self._failures = 0
         self.tried = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._keep())
 
@@ -98,19 +103,30 @@ class Link:
                 dead = self._judge.refused()
             except PeerLostError as error:
                 self._judge.silent()
-                log.debug("link: %s", error)
+                self._tell(error)
             self.tried.set()
             if dead is not None:
                 log.info("%s: its incarnation %s is dead", self.endpoint, dead)
                 self._evidence(self.endpoint.broker_id, dead)
             if self.is_open:
-                pause = 0.0
+                pause, self._told, self._failures = 0.0, "", 0
                 self._changed(self)
                 await ended.wait()
                 self._changed(self)
             else:
                 pause = min(max(pause * 2, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
                 await asyncio.sleep(pause)
+
+    def _tell(self, error: PeerLostError) -> None:
+        """Where somebody has to mend something he is told, once for each reason."""
+        reason = str(error)
+        self._failures += 1
+        lasts = isinstance(error, NotLetInError) or self._failures >= FAILURES_IN_A_ROW
+        if lasts and reason != self._told:
+            self._told = reason
+            log.warning("no connection to another broker of the cluster: %s", reason)
+        else:
+            log.debug("link: %s", reason)
 
 
 class Links:

@@ -15,13 +15,16 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 from uuid import UUID
 
-from moldau.client.core import ClientCore, Introduction
-from moldau.client.errors import ClientError
+from moldau.client.core import ClientCore, Introduction, Opening, Step
+from moldau.client.errors import AuthenticationFailed, ClientError, SettingError
+from moldau.client.oauth import token_of
 from moldau.client.settings import Address, SaslSettings
+from moldau.client.tickets import tickets_of
 from moldau.server.peers.connection import PeerConnection
-from moldau.server.peers.peer import Lane, PeerLostError
+from moldau.server.peers.peer import Lane, NotLetInError, PeerLostError
 from moldau.types.errors import ErrorCode
 from moldau.wire.messages.introduce_broker import IntroduceBrokerRequest, IntroduceBrokerResponse
+from moldau.wire.schema import Message
 
 BROKER_SOFTWARE: Final = "moldau-broker"
 """Who calls itself so in ApiVersions is told of the APIs that brokers have among themselves, if it may use them."""
@@ -102,7 +105,8 @@ class Opener:
 
     ourselves: Callable[[], Self]
     random_bytes: Callable[[int], bytes]
-    security: PeerSecurity = PeerSecurity()
+    security: Callable[[], PeerSecurity] = PeerSecurity
+    """Asked for each connection: certificates may have been replaced."""
     dial: Dial = dial_tcp
     connect_seconds: float = CONNECT_SECONDS
 
@@ -111,41 +115,61 @@ class Opener:
     ) -> tuple[PeerConnection, UUID]:
         """An open connection and the incarnation that answers there; raises PeerLostError."""
         name = f"broker-{self.ourselves().broker_id}-{lane}"
-        core = ClientCore(endpoint, Introduction(name, BROKER_SOFTWARE, self.security.sasl))
+        try:
+            security = self.security()
+        except SettingError as error:
+            raise NotLetInError(str(error)) from error
+        host = endpoint.address.host
+        introduction = Introduction(
+            name, BROKER_SOFTWARE, security.sasl, token_of, lambda source: tickets_of(source, host), asks_again=True
+        )
+        core = ClientCore(endpoint, introduction)
         connection = PeerConnection(core, ended)
         try:
             async with asyncio.timeout(self.connect_seconds):
-                await self.dial(endpoint.address, connection, self.security.tls)
+                await self.dial(endpoint.address, connection, security.tls)
                 incarnation = await self._introduce(endpoint, connection)
         except BaseException as error:
             reason = str(error) or f"{endpoint} did not take the connection within {self.connect_seconds:g} s"
             connection.end(reason)
             if isinstance(error, ConnectionRefusedError):
                 raise RefusedError(reason) from error
+            if isinstance(error, (ssl.SSLError, AuthenticationFailed, SettingError)):
+                raise NotLetInError(f"{endpoint}: {reason}" if isinstance(error, OSError) else reason) from error
             if isinstance(error, (OSError, ClientError)):  # a TimeoutError is an OSError
                 raise PeerLostError(reason) from error
             raise
         if connection.lost is not None:
-            raise PeerLostError(*connection.lost.args)
+            raise type(connection.lost)(*connection.lost.args)
         return connection, incarnation
 
     async def _introduce(self, endpoint: Endpoint, connection: PeerConnection) -> UUID:
         opening = connection.core.opening(self.random_bytes)
-        try:
-            step = next(opening)
-            while True:
-                step = opening.send(await connection.send(*step))
-        except StopIteration:
-            pass
+        logs_in = connection.core.logs_in
+        step: Step | None = next(opening)
+        while step is not None:
+            answer = await connection.send(*step)
+            # SCRAM derives its keys with thousands of hashes, Kerberos asks its server: not on the loop.
+            step = await asyncio.to_thread(next_step, opening, answer) if logs_in else next_step(opening, answer)
         ourselves = self.ourselves()
-        answer = await connection.call(
+        introduced = await connection.call(
             IntroduceBrokerRequest(
                 cluster_id=ourselves.cluster_id, broker_id=ourselves.broker_id, incarnation=ourselves.incarnation
             ),
             IntroduceBrokerResponse,
         )
-        if answer.error_code:
-            raise PeerLostError(f"{endpoint} refused this broker: {ErrorCode(answer.error_code).name}")
-        if answer.broker_id != endpoint.broker_id or answer.cluster_id != ourselves.cluster_id:
-            raise PeerLostError(f"{endpoint}: broker {answer.broker_id} of cluster {answer.cluster_id} answers there")
-        return answer.incarnation
+        if introduced.error_code:
+            raise NotLetInError(f"{endpoint} refused this broker: {ErrorCode(introduced.error_code).name}")
+        if introduced.broker_id != endpoint.broker_id or introduced.cluster_id != ourselves.cluster_id:
+            raise PeerLostError(
+                f"{endpoint}: broker {introduced.broker_id} of cluster {introduced.cluster_id} answers there"
+            )
+        return introduced.incarnation
+
+
+def next_step(opening: Opening, answer: Message) -> Step | None:
+    """What to ask next; None once the connection may be used."""
+    try:
+        return opening.send(answer)
+    except StopIteration:
+        return None

@@ -22,6 +22,12 @@ class PeerLostError(Exception):
     """
 
 
+class NotLetInError(PeerLostError):
+    """The other side does not take us for a broker of its cluster, or we do not trust it: somebody has to mend a
+    setting, a password or a certificate.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Lane:
     """Answers on a connection come in the order of their requests, so what may wait long has a connection of its own.

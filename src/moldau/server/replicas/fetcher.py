@@ -2,7 +2,8 @@
 
 Append, then ask for more: the next fetch is the acknowledgement. A leader holds a fetch while there is nothing new;
 what comes up meanwhile (a new leader's partitions, a log that was cut) would wait for as long. So the fetch under way
-is called back: a request on another connection closes its session, which makes the leader answer it at once.
+is called back: a request on another connection makes the leader answer it at once. The session goes on, so that the
+next fetch names what has changed and not thousands of partitions.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from moldau.replication.fetch_sessions import FINAL_EPOCH, NO_SESSION
+from moldau.replication.fetch_sessions import HURRY_EPOCH, NO_SESSION
 from moldau.replication.follower import Cut, FetchPlan, FetchSettings, Followed, Key, Phase, Restart, Take
 from moldau.replication.partition import Partition
 from moldau.replication.throttling import ReplicationQuota, names
 from moldau.server.appends import RunBlocking
+from moldau.server.nudge import Nudge
 from moldau.server.peers.peer import Lane, Peer, PeerLostError, Peers
 from moldau.storage.errors import LogIOError
 from moldau.storage.log import PartitionLog
@@ -34,25 +36,25 @@ PATIENCE_SECONDS = 30.0
 THROTTLED_SECONDS = 0.1
 
 
-class Logs(Protocol):
-    """What the manager of all logs does for a follower."""
+class LogCuts(Protocol):
+    """How a follower's log is cut where its leader's history is another."""
 
     async def truncate(self, partition_log: PartitionLog, offset: int, is_wanted: Callable[[], bool]) -> bool: ...
 
     async def restart_at(self, partition_log: PartitionLog, offset: int, is_wanted: Callable[[], bool]) -> bool: ...
 
-    def io_failed(self, partition_log: PartitionLog, error: Exception) -> None: ...
-
 
 @dataclass(frozen=True, slots=True)
 class ReplicaTools:
     peers: Peers
-    logs: Logs
+    cuts: LogCuts
+    log_failed: Callable[[PartitionLog, Exception], None]
     segment_rolled: Callable[[PartitionLog], None]
     run_blocking: RunBlocking
     monotonic: Callable[[], float]
     settings: Callable[[], FetchSettings]
     quota: ReplicationQuota
+    counted: Callable[[Partition, int], None] = lambda _partition, _size: None
 
 
 class ReplicaFetcher:
@@ -62,7 +64,7 @@ class ReplicaFetcher:
         self._settings = tools.settings()
         self.plan = FetchPlan(self._settings, self._is_held_back)
         self._peer: Peer = tools.peers.get(leader)
-        self._news = asyncio.Event()
+        self._news = Nudge()
         self._is_asking = self._is_called_back = self._holds_back = False
         self._passing: set[asyncio.Task[None]] = set()
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"replica fetcher {leader}-{index}")
@@ -85,11 +87,11 @@ class ReplicaFetcher:
     async def _run(self) -> None:
         pause = FIRST_PAUSE_SECONDS
         while True:
-            self._news.clear()
+            self._news.forget()
             self._holds_back = False
             request = self.plan.next_request(self._now_ms())
             if request is None:
-                await self._wait(self._seconds_to_wait())
+                await self._news.taken(self._seconds_to_wait())
                 continue
             try:
                 answer = await self._ask(request)
@@ -98,12 +100,12 @@ class ReplicaFetcher:
             except PeerLostError as error:
                 log.info("broker %d cannot be followed: %s", self.leader, error)
                 self.plan.lost()
-                await self._wait(pause)
+                await self._news.taken(pause)
                 pause = min(2 * pause, self._settings.max_backoff_ms / 1000)
             except Exception:
                 log.exception("an answer of broker %d could not be dealt with", self.leader)
                 self.plan.lost()
-                await self._wait(self._settings.max_backoff_ms / 1000)
+                await self._news.taken(self._settings.max_backoff_ms / 1000)
 
     def _now_ms(self) -> float:
         return self._tools.monotonic() * 1000
@@ -113,10 +115,6 @@ class ReplicaFetcher:
             return THROTTLED_SECONDS
         retry_ms = self.plan.next_retry_ms()
         return None if retry_ms is None else max(0.0, retry_ms - self._now_ms()) / 1000
-
-    async def _wait(self, seconds: float | None) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), seconds)
 
     async def _ask(self, request: FetchRequest) -> FetchResponse:
         self._is_asking, self._is_called_back = True, False
@@ -131,7 +129,7 @@ class ReplicaFetcher:
                 timer.cancel()
 
     def _has_news(self) -> None:
-        self._news.set()
+        self._news.give()
         if self._is_asking and not self._is_called_back and self.plan.session_id != NO_SESSION:
             self._is_called_back = True
             self._start(self._call_back(self.plan.session_id))
@@ -141,7 +139,7 @@ class ReplicaFetcher:
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=settings.replica_id, replica_epoch=settings.broker_epoch()),
             session_id=session_id,
-            session_epoch=FINAL_EPOCH,
+            session_epoch=HURRY_EPOCH,
         )
         with contextlib.suppress(PeerLostError):
             await self._peer.call(request, FetchResponse, Lane.CONTROL)
@@ -171,8 +169,6 @@ class ReplicaFetcher:
                 self._start(self._cut(followed, partition_log, action))
             elif self._take(followed, partition_log, action) and partition_log.flush_required():
                 unsynced.append(partition_log)
-        if self._is_called_back:
-            self.plan.lost()
         for partition_log in unsynced:
             await self._sync(partition_log)
 
@@ -182,11 +178,12 @@ class ReplicaFetcher:
             if len(action.records):
                 if partition_log.append_as_follower(action.records, followed.leader_epoch).rolled:
                     self._tools.segment_rolled(partition_log)
+                self._tools.counted(partition, len(action.records))
                 if self._is_throttled(partition):
                     self._tools.quota.record(len(action.records))
             partition.learn(action.high_watermark, action.log_start_offset)
         except LogIOError as error:
-            self._tools.logs.io_failed(partition_log, error)
+            self._tools.log_failed(partition_log, error)
             self.plan.delay(followed, self._now_ms())
             return False
         except KafkaError as error:
@@ -201,7 +198,7 @@ class ReplicaFetcher:
         try:
             await self._tools.run_blocking(work)
         except (OSError, LogIOError) as error:
-            self._tools.logs.io_failed(partition_log, error)
+            self._tools.log_failed(partition_log, error)
         else:
             partition_log.flushed(work.up_to)
 
@@ -215,10 +212,11 @@ class ReplicaFetcher:
                 and partition.leader_epoch == epoch
                 and partition_log.log_end_offset == end
                 and followed.phase is Phase.CUTTING
+                and self.plan.follows(followed)
             )
 
         try:
-            cut = self._tools.logs.truncate if isinstance(action, Cut) else self._tools.logs.restart_at
+            cut = self._tools.cuts.truncate if isinstance(action, Cut) else self._tools.cuts.restart_at
             if await cut(partition_log, action.offset, is_wanted):
                 log.info("%s is cut from %d to %d", partition.topic_partition, end, partition_log.log_end_offset)
                 partition.log_truncated()

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 
 from moldau.metadata.image import NO_LEADER, ClusterImage, TopicImage
 from moldau.metadata.image_changes import ImageDelta
-from moldau.replication.follower import Key
+from moldau.replication.follower import Followed, Key
 from moldau.replication.partition import Partition
 from moldau.server.partition_table import PartitionTable
 from moldau.server.replicas.fetcher import ReplicaFetcher, ReplicaTools
-from moldau.work.turns import Work, pauses
+from moldau.work.slices import Work, pauses
 
 PARTITIONS_PER_TURN = 64
 
@@ -30,10 +30,15 @@ class ReplicaFetchers:
         self._fetchers: dict[Place, ReplicaFetcher] = {}
         self._followed: dict[Key, tuple[Place, Partition, int]] = {}
         self._paused = pauses(PARTITIONS_PER_TURN)
+        self._ending: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         """How many partitions are followed."""
         return len(self._followed)
+
+    def followed(self) -> list[tuple[int, int, Followed]]:
+        """With the leader, and which of the fetchers that follow it."""
+        return [(*place, each) for place, fetcher in self._fetchers.items() for each in fetcher.plan]
 
     def load(self, image: ClusterImage) -> Work[None]:
         for topic in image.topics.values():
@@ -51,11 +56,22 @@ class ReplicaFetchers:
         for change in delta.changed:
             yield from self._follow_all(change.new, change.partitions)
 
+    def share_out(self) -> Work[None]:
+        """There shall be another number of fetchers: what is followed goes to that one of them whose it is now."""
+        for _, partition, _ in tuple(self._followed.values()):
+            if next(self._paused):
+                yield
+            self._follow(partition)
+        for place in [place for place in self._fetchers if place[1] >= self._fetchers_per_leader()]:
+            ending = asyncio.get_running_loop().create_task(self._fetchers.pop(place).stop())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+
     async def stop(self) -> None:
         fetchers = list(self._fetchers.values())
         self._fetchers.clear()
         self._followed.clear()
-        await asyncio.gather(*(fetcher.stop() for fetcher in fetchers))
+        await asyncio.gather(*self._ending, *(fetcher.stop() for fetcher in fetchers))
 
     def _follow_all(self, topic: TopicImage, indexes: Iterable[int]) -> Work[None]:
         for index in indexes:

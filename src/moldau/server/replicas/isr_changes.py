@@ -11,11 +11,14 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from moldau.metadata.image import ClusterImage
+from moldau.metrics import Counter
 from moldau.replication.leader import IsrChange, Neighbours
+from moldau.replication.leases import Lease
 from moldau.replication.partition import Partition
 from moldau.server.peers.peer import PeerLostError
 from moldau.types.errors import ErrorCode
-from moldau.work.turns import Work, pauses, run
+from moldau.work.slices import Work, pauses
+from moldau.work.turns import run
 
 log = logging.getLogger("moldau.server.replicas")
 
@@ -27,7 +30,8 @@ AlterPartitions = Callable[[Sequence[IsrChange]], Awaitable[Sequence[ErrorCode]]
 
 
 class IsrChanges:
-    def __init__(self, alter_partitions: AlterPartitions, partitions: Iterable[Partition]) -> None:
+    def __init__(self, alter_partitions: AlterPartitions, partitions: Iterable[Partition], refused: Counter) -> None:
+        self._refused = refused
         self._alter_partitions = alter_partitions
         self._partitions = partitions
         self._waiting: dict[Partition, IsrChange] = {}
@@ -83,6 +87,7 @@ class IsrChanges:
         is_decided = True
         for (partition, change), code in zip(proposed, codes, strict=True):
             if code is not ErrorCode.NONE:
+                self._refused.value += 1
                 log.info("%s: in-sync set %s: %s", partition.topic_partition, change.isr, code.name)
             if partition.isr_answered(change, code):
                 self._waiting.setdefault(partition, change)
@@ -95,7 +100,7 @@ def is_pending(partition: Partition, change: IsrChange) -> bool:
 
 
 def neighbours_in(
-    image: Callable[[], ClusterImage], monotonic: Callable[[], float], max_lag_ms: Callable[[], int]
+    image: Callable[[], ClusterImage], monotonic: Callable[[], float], max_lag_ms: Callable[[], int], lease: Lease
 ) -> Neighbours:
     """The other brokers, as the image knows them."""
 
@@ -107,4 +112,4 @@ def neighbours_in(
         broker = image().brokers.get(broker_id)
         return broker is not None and not broker.fenced
 
-    return Neighbours(lambda: monotonic() * 1000, registered_epoch, is_alive, max_lag_ms)
+    return Neighbours(lambda: monotonic() * 1000, registered_epoch, is_alive, max_lag_ms, lease)

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 
 from moldau.config.broker import BrokerConfig
 from moldau.metadata.controller.in_sync import WantedIsr
+from moldau.metadata.image import ClusterImage
 from moldau.metadata.publisher import ImageHolder
+from moldau.metrics import Metrics
 from moldau.replication.follower import FetchSettings
 from moldau.replication.leader import IsrChange
 from moldau.replication.partition import Partition
@@ -16,12 +18,13 @@ from moldau.replication.throttling import ReplicationQuota
 from moldau.server.controller import Controller
 from moldau.server.partition_table import PartitionTable
 from moldau.server.peers.peer import PeerLostError, Peers
-from moldau.server.replicas.fetcher import Logs, ReplicaTools
+from moldau.server.replicas.fetcher import ReplicaTools
 from moldau.server.replicas.fetchers import ReplicaFetchers
 from moldau.server.replicas.isr_changes import IsrChanges
 from moldau.server.services import Services
-from moldau.server.upkeep import Upkeep
+from moldau.server.timers import Timers
 from moldau.storage.log import PartitionLog
+from moldau.storage.manager import LogManager
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -30,7 +33,7 @@ from moldau.wire.messages.alter_partition import (
     PartitionData,
     TopicData,
 )
-from moldau.work.turns import at_once
+from moldau.work.slices import Work
 
 ALTER_SECONDS = 10.0
 
@@ -42,28 +45,50 @@ class Replication:
         services: Services,
         peers: Peers,
         partitions: PartitionTable,
-        logs: Logs,
+        logs: LogManager,
         segment_rolled: Callable[[PartitionLog], None],
         controller: Controller,
         broker_epoch: Callable[[], int],
+        counted: Callable[[Partition, int], None],
+        metrics: Metrics,
     ) -> None:
+        """`counted` hears of bytes that were fetched."""
         self._config, self._peers, self._controller, self._broker_epoch = config, peers, controller, broker_epoch
         self._broker_id = config().node_id
         monotonic = services.clocks.monotonic
         quota = ReplicationQuota(lambda: config().follower_replication_throttled_rate, monotonic)
-        tools = ReplicaTools(peers, logs, segment_rolled, services.run_blocking, monotonic, self._fetch_settings, quota)
+        tools = ReplicaTools(
+            peers,
+            logs.cuts,
+            logs.io_failed,
+            segment_rolled,
+            services.run_blocking,
+            monotonic,
+            self._fetch_settings,
+            quota,
+            counted,
+        )
         self.fetchers = ReplicaFetchers(self._broker_id, partitions, tools, lambda: config().num_replica_fetchers)
-        self.isr_changes = IsrChanges(self._alter_partitions, partitions)
+        refused = metrics.counter("kafka.server", "ReplicaManager", "FailedIsrUpdatesPerSec")
+        self.isr_changes = IsrChanges(self._alter_partitions, partitions, refused)
 
-    def begin(self, images: ImageHolder, upkeep: Upkeep) -> None:
-        """Behind the partition table: in the same turn of the loop as its own beginning."""
-        at_once(self.fetchers.load(images.image))
-        images.subscribe(self.fetchers.apply)
-        upkeep.every(
+    async def begin(self, images: ImageHolder, timers: Timers) -> None:
+        """Behind the partition table, which follows the images already."""
+
+        def load(image: ClusterImage) -> Work[None]:
+            yield from self.fetchers.load(image)
+            images.subscribe(self.fetchers.apply)
+
+        await images.hold(load)
+        timers.every(
             lambda: self._config().replica_lag_time_max_ms / 2000,
             "the look at followers",
             self.isr_changes.look_at_followers,
         )
+
+    def reconfigure(self, old: BrokerConfig, new: BrokerConfig) -> Work[None]:
+        if new.num_replica_fetchers != old.num_replica_fetchers:
+            yield from self.fetchers.share_out()
 
     def propose(self, partition: Partition, change: IsrChange) -> None:
         self.isr_changes.propose(partition, change)

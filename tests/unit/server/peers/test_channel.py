@@ -302,3 +302,31 @@ async def test_software_that_calls_itself_a_broker_says_so() -> None:
         assert isinstance(introduced, IntroduceBrokerRequest)
         assert (introduced.broker_id, introduced.incarnation) == (1, UUID(int=1))
         channel.close("done")
+
+
+@on_loop
+async def test_before_a_login_ends_another_connection_is_opened_and_nothing_under_way_is_lost() -> None:
+    let_go = asyncio.Event()
+
+    async def slow(request: Message) -> Message:
+        if number(request) == 1:
+            await let_go.wait()
+        return await echo(request)
+
+    async with FakeBroker(slow) as broker:
+        channel = channel_to(broker)
+        assert await beat(channel, 0) == 0
+        assert channel._connection is not None
+        first = channel._connection
+        under_way = asyncio.create_task(beat(channel, 1))
+        await until(lambda: len(broker.requests) == 2)
+        first.core.session_seconds = 1e-6  # it has ended a long time ago
+        assert await beat(channel, 2) == 2
+        assert broker.accepted == 2
+        assert first.lost is None
+        let_go.set()
+        assert await under_way == 1
+        assert first.lost is not None
+        assert await beat(channel, 3) == 3
+        assert broker.accepted == 2
+        channel.close("done")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
+from moldau.client.errors import SettingError
 from moldau.metadata.image import EMPTY_IMAGE, ClusterImage
 from moldau.metadata.image_changes import ImageDelta
 from moldau.server.peers.network import NetworkPeers
-from moldau.server.peers.peer import Lane, PeerLostError
+from moldau.server.peers.opening import Opener, PeerSecurity
+from moldau.server.peers.peer import Lane, NotLetInError, PeerLostError
 from moldau.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from moldau.wire.schema import Message
 from tests.fakes.peer_broker import OPENER, FakeBroker
@@ -20,9 +23,9 @@ from tests.support.loops import on_loop, until
 
 
 class Images:
-    def __init__(self, *brokers: FakeBroker) -> None:
+    def __init__(self, *brokers: FakeBroker, opener: Opener = OPENER) -> None:
         self.image: ClusterImage = EMPTY_IMAGE
-        self.peers = NetworkPeers(lambda: self.image, "INTERNAL", OPENER)
+        self.peers = NetworkPeers(lambda: self.image, "INTERNAL", opener)
         self.become(brokers)
 
     def become(self, brokers: Iterable[FakeBroker], epoch: int = 7) -> None:
@@ -65,6 +68,18 @@ async def test_a_broker_that_is_not_in_the_image_cannot_be_called() -> None:
     images.image = with_brokers(images.image, {2: ("CLIENTS", 1, 1, UUID(int=2))})
     with pytest.raises(PeerLostError, match="not registered with a listener"):
         await beat(images)
+
+
+@on_loop
+async def test_a_login_that_cannot_be_used_is_a_broker_that_cannot_be_called() -> None:
+    def unusable() -> PeerSecurity:
+        raise SettingError("sasl.oauthbearer.token.endpoint.url", "'x' is no https, http or file URL")
+
+    async with FakeBroker(answer) as broker:
+        images = Images(broker, opener=replace(OPENER, security=unusable))
+        with pytest.raises(NotLetInError, match="'x' is no https, http or file URL"):
+            await beat(images)
+        images.peers.close()
 
 
 @on_loop

@@ -10,13 +10,16 @@ from uuid import UUID
 
 import pytest
 
+from moldau.replication.fetch_sessions import HURRY_EPOCH, INITIAL_EPOCH
 from moldau.replication.follower import FetchSettings
 from moldau.replication.leader import Neighbours
 from moldau.replication.partition import Partition
 from moldau.replication.throttling import ReplicationQuota
 from moldau.server.replicas.fetcher import ReplicaFetcher, ReplicaTools
 from moldau.storage.log import PartitionLog
+from moldau.types.errors import ErrorCode
 from moldau.types.ids import TopicPartition
+from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from tests.fakes.leader_broker import FetchPeer, LeaderBroker
 from tests.fakes.waits import OffsetProbe
 from tests.support.logs import append, open_log, settings, values_from
@@ -28,7 +31,7 @@ FOR_EVER_MS = 3_600_000
 NEIGHBOURS = Neighbours(lambda: 0.0, lambda one: 100 + one, lambda _: True, lambda: 30_000)
 
 
-class Logs:
+class Cuts:
     """The manager's part: cuts at once."""
 
     async def truncate(self, log: PartitionLog, offset: int, is_wanted: Callable[[], bool]) -> bool:
@@ -43,8 +46,9 @@ class Logs:
             return True
         return False
 
-    def io_failed(self, log: PartitionLog, error: Exception) -> None:
-        raise error
+
+def fail(_log: PartitionLog, error: Exception) -> None:
+    raise error
 
 
 async def at_once(work: Callable[[], Any]) -> Any:
@@ -63,19 +67,17 @@ class Pair:
         self.now = 0.0
         quota = ReplicationQuota(lambda: self.rate, lambda: self.now)
         wanted = FetchSettings(FOLLOWER, lambda: 102, max_wait_ms=max_wait_ms)
-        self.fetcher = ReplicaFetcher(
-            LEADER,
-            0,
-            ReplicaTools(
-                self.peer,
-                Logs(),
-                lambda _: None,
-                lambda work: asyncio.ensure_future(at_once(work)),
-                asyncio.get_running_loop().time,
-                lambda: wanted,
-                quota,
-            ),
+        self.tools = ReplicaTools(
+            self.peer,
+            Cuts(),
+            fail,
+            lambda _: None,
+            lambda work: asyncio.ensure_future(at_once(work)),
+            asyncio.get_running_loop().time,
+            lambda: wanted,
+            quota,
         )
+        self.fetcher = ReplicaFetcher(LEADER, 0, self.tools)
 
     def _partition(self, folder: Path, index: int, broker_id: int, config: dict[str, object]) -> Partition:
         folder.mkdir()
@@ -228,6 +230,58 @@ def test_what_comes_while_a_fetch_is_held_calls_it_back(tmp_path: Path) -> None:
         await pair.until(pair.is_equal)
 
     running(work, tmp_path, count=2)
+
+
+def test_a_fetch_that_is_called_back_names_only_what_is_new(tmp_path: Path) -> None:
+    async def work(pair: Pair) -> None:
+        pair.elect(indexes=(0,))
+        pair.produce(b"0")
+        await pair.until(lambda: pair.is_equal() and pair.leaders[0].waiting_fetches == 1)
+        pair.elect(indexes=(1,))
+        pair.produce(b"1", index=1)
+        await pair.until(lambda: pair.is_equal(1))
+        fetches = [one for one in pair.peer.requests if one.session_epoch != HURRY_EPOCH]
+        assert len(fetches) < len(pair.peer.requests), "nothing was called back"
+        named = [[each.partition for topic in one.topics for each in topic.partitions] for one in fetches]
+        assert named[:2] == [[0], [0]]
+        assert named[2:4] in ([[1], [1]], [[1]])
+
+    running(work, tmp_path, count=2)
+
+
+def test_a_fetch_that_comes_behind_its_call_back_does_not_wait(tmp_path: Path) -> None:
+    """The two take different connections."""
+
+    async def work(pair: Pair) -> None:
+        leader = pair.broker
+        pair.leaders[0].lead(state(5, (LEADER,)))
+        target = FetchPartition(partition=0, current_leader_epoch=5, partition_max_bytes=1000)
+        replica = ReplicaState(replica_id=FOLLOWER, replica_epoch=102)
+        first = FetchRequest(
+            replica_state=replica,
+            session_epoch=INITIAL_EPOCH,
+            max_wait_ms=0,
+            topics=[FetchTopic(topic_id=UUID(int=9), partitions=[target])],
+        )
+        session = (await leader.fetch(first)).session_id
+        hurry = FetchRequest(replica_state=replica, session_id=session, session_epoch=HURRY_EPOCH)
+        assert (await leader.fetch(hurry)).error_code == 0
+        second = FetchRequest(
+            replica_state=replica, session_id=session, session_epoch=1, max_wait_ms=FOR_EVER_MS, min_bytes=1
+        )
+        assert (await leader.fetch(second)).error_code == 0
+
+    running(work, tmp_path)
+
+
+def test_nobody_but_a_broker_calls_back(tmp_path: Path) -> None:
+    async def work(pair: Pair) -> None:
+        pair.broker.introduced_as = None
+        replica = ReplicaState(replica_id=FOLLOWER, replica_epoch=102)
+        hurry = FetchRequest(replica_state=replica, session_id=1, session_epoch=HURRY_EPOCH)
+        assert (await pair.broker.fetch(hurry)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+    running(work, tmp_path)
 
 
 def test_a_fetch_of_a_newer_epoch_waits_for_the_leaders_image(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-log = logging.getLogger("moldau.server.upkeep")
+log = logging.getLogger("moldau.server.timers")
 
 Duty = Callable[[], Awaitable[object] | None]
 
 
-class Upkeep:
+class Timers:
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[None]] = []
         self._passing: set[asyncio.Task[None]] = set()

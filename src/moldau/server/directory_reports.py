@@ -1,7 +1,7 @@
-"""Tells the controller in which log folder a replica is, where it has to know (AssignReplicasToDirs).
+"""Tells the controller in which log directory a replica is, where it has to know (AssignReplicasToDirs).
 
-It has to once a folder fails: others must lead what was in it. From then on it must hear of every change, for a replica
-whose folder is not there cannot lead. What has one replica only stays where it is: nobody could take it over.
+It has to once a directory fails: others must lead what was in it. From then on it must hear of every change, for a
+replica whose directory is not there cannot lead. What has one replica only stays where it is: nobody could take it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from uuid import UUID
 
 from moldau.config.broker import BrokerConfig
-from moldau.metadata.controller.log_folders import place_in_folders
+from moldau.metadata.controller.log_directories import place_in_directories
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.publisher import ImageHolder
 from moldau.metadata.store import StoreError
 from moldau.server.controller import Controller
 from moldau.server.nudge import Nudge
 from moldau.server.peers.peer import PeerLostError, Peers
-from moldau.server.upkeep import Upkeep
+from moldau.server.timers import Timers
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
 from moldau.wire.messages.assign_replicas_to_dirs import (
@@ -29,7 +29,7 @@ from moldau.wire.messages.assign_replicas_to_dirs import (
     TopicData,
 )
 
-log = logging.getLogger("moldau.server.folders")
+log = logging.getLogger("moldau.server.directories")
 
 TELL_SECONDS = 10.0
 AGAIN_SECONDS = 0.2
@@ -38,7 +38,7 @@ AGAIN_SECONDS = 0.2
 Places = Mapping[tuple[UUID, int], UUID]
 
 
-class FolderReports:
+class DirectoryReports:
     def __init__(
         self,
         broker_id: int,
@@ -54,20 +54,22 @@ class FolderReports:
         self._untold: dict[TopicPartition, UUID] = {}
         self._nudge = Nudge()
 
-    def begin(self, upkeep: Upkeep) -> None:
-        upkeep.every(AGAIN_SECONDS, "telling where replicas are", self.run, first_after=0)
+    def begin(self, timers: Timers) -> None:
+        timers.every(AGAIN_SECONDS, "telling where replicas are", self.run, first_after=0)
 
-    def failed(self, folder: UUID, lost: Iterable[TopicPartition]) -> None:
-        self._tell(dict.fromkeys(lost, folder))
+    def failed(self, directory: UUID, lost: Iterable[TopicPartition]) -> None:
+        self._tell(dict.fromkeys(lost, directory))
 
-    def found(self, folders: Mapping[TopicPartition, UUID]) -> None:
+    def found(self, directories: Mapping[TopicPartition, UUID]) -> None:
         """Where replicas are; of interest where something else was told before."""
         image = self._images.image
-        told = {place: self._told(image, place) for place in folders}
-        self._tell({place: folder for place, folder in folders.items() if told[place] not in (None, folder)})
+        told = {place: self._told(image, place) for place in directories}
+        self._tell(
+            {place: directory for place, directory in directories.items() if told[place] not in (None, directory)}
+        )
 
-    def _tell(self, folders: Mapping[TopicPartition, UUID]) -> None:
-        self._untold.update(folders)
+    def _tell(self, directories: Mapping[TopicPartition, UUID]) -> None:
+        self._untold.update(directories)
         self._nudge.give()
 
     def _told(self, image: ClusterImage, place: TopicPartition) -> UUID | None:
@@ -85,24 +87,24 @@ class FolderReports:
             except (PeerLostError, StoreError, KafkaError) as error:
                 log.debug("the controller did not hear where replicas are: %s", error)
                 continue
-            for place, folder in telling.items():
-                if self._untold.get(place) == folder:
+            for place, directory in telling.items():
+                if self._untold.get(place) == directory:
                     del self._untold[place]
 
-    def _places(self, folders: Mapping[TopicPartition, UUID]) -> Places:
+    def _places(self, directories: Mapping[TopicPartition, UUID]) -> Places:
         image = self._images.image
         found: dict[tuple[UUID, int], UUID] = {}
-        for place, folder in folders.items():
+        for place, directory in directories.items():
             partition = image.partition(*place)
             if partition is not None and self._broker_id in partition.replicas and len(partition.replicas) > 1:
-                found[image.topics[place.topic].id, place.partition] = folder
+                found[image.topics[place.topic].id, place.partition] = directory
         return found
 
     async def _send(self, places: Places) -> None:
         epoch = self._broker_epoch()
         if self._controller.is_active:
             await self._controller.decide(
-                lambda image: place_in_folders(image, self._broker_id, epoch, places, self._config())
+                lambda image: place_in_directories(image, self._broker_id, epoch, places, self._config())
             )
             return
         active = self._controller.active_id
@@ -115,17 +117,17 @@ class FolderReports:
 
 
 def assign_request(broker_id: int, broker_epoch: int, places: Places) -> AssignReplicasToDirsRequest:
-    folders: dict[UUID, dict[UUID, list[int]]] = {}
-    for (topic_id, partition), folder in places.items():
-        folders.setdefault(folder, {}).setdefault(topic_id, []).append(partition)
+    by_directory: dict[UUID, dict[UUID, list[int]]] = {}
+    for (topic_id, partition), directory in places.items():
+        by_directory.setdefault(directory, {}).setdefault(topic_id, []).append(partition)
     directories = [
         DirectoryData(
-            id_=folder,
+            id_=directory,
             topics=[
                 TopicData(topic_id=topic_id, partitions=[PartitionData(partition_index=each) for each in partitions])
                 for topic_id, partitions in topics.items()
             ],
         )
-        for folder, topics in folders.items()
+        for directory, topics in by_directory.items()
     ]
     return AssignReplicasToDirsRequest(broker_id=broker_id, broker_epoch=broker_epoch, directories=directories)

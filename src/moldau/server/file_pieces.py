@@ -10,6 +10,8 @@ PIECE_BYTES = 1024 * 1024
 SHORT_OF_MEMORY_PIECE_BYTES = 64 * 1024
 #: Kernels and filesystems that cannot tell whether a read would block (tmpfs: EOPNOTSUPP) send it to a thread.
 WOULD_BLOCK = frozenset((errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL))
+#: Of filesystems whose pages cannot be handed over.
+WITHOUT_SENDFILE = frozenset((errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP))
 NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 
 
@@ -23,12 +25,28 @@ class ReadableFile(Protocol):
 
 
 class FilePiece:
-    __slots__ = ("file", "length", "position")
+    __slots__ = ("file", "is_fresh", "length", "position")
 
-    def __init__(self, file: ReadableFile, position: int, length: int) -> None:
+    def __init__(self, file: ReadableFile, position: int, length: int, is_fresh: bool = False) -> None:
+        """`is_fresh`: written a moment ago, so that its pages are in memory and nobody waits for a disk."""
         self.file = file
         self.position = position
         self.length = length
+        self.is_fresh = is_fresh
+
+    def send_now(self, socket: int) -> None:
+        """Hands to a socket what it takes at once: pages, not copies of them. What it does not take, or cannot take
+        in this way, is left to be read."""
+        try:
+            sent = os.sendfile(socket, self.file.fileno, self.position, self.length)
+        except (BlockingIOError, ConnectionError):
+            return
+        except OSError as error:
+            if error.errno in WITHOUT_SENDFILE:
+                return
+            raise
+        self.position += sent
+        self.length -= sent
 
     def read_now(self, limit: int) -> bytearray | None:
         """Reads from the page cache; None if the disk would have to be asked (then `read_blocking` belongs in a
