@@ -189,7 +189,9 @@ class Cluster:
     def _connection(self, address: Address) -> Connection:
         known = self._connections.get(address)
         if known is not None and known.is_open:
-            return known
+            if known.in_flight or not known.is_stale:
+                return known
+            known.close()
         self._connections[address] = opened = Connection(address, self.settings, self._monotonic)
         return opened
 

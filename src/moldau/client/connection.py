@@ -17,7 +17,10 @@ from typing import TypeVar
 
 from moldau.client.core import ClientCore, Frames, Introduction, Pending
 from moldau.client.errors import AuthenticationFailed, ClientError, ConnectionLost
+from moldau.client.oauth import token_of
 from moldau.client.settings import Address, ClientSettings
+from moldau.client.ticket_source import Initiator, TicketSource
+from moldau.client.tickets import tickets_of
 from moldau.client.tls import context_for
 from moldau.wire.messages.api_versions import ApiVersionsResponse
 from moldau.wire.schema import Message
@@ -32,10 +35,14 @@ class Connection:
         self.address = address
         self._settings = settings
         self._monotonic = monotonic
-        self._core = ClientCore(address, Introduction(settings.client_id, sasl=settings.sasl))
+        introduction = Introduction(
+            settings.client_id, sasl=settings.sasl, token_of=token_of, tickets_of=self._begin_tickets
+        )
+        self._core = ClientCore(address, introduction)
         self._frames = Frames(address)
         self.round_trip_seconds = float("inf")
         """The shortest time that an answer has taken."""
+        self._began = monotonic()
         self._socket = self._dial()
         try:
             self._open()
@@ -54,6 +61,11 @@ class Connection:
     @property
     def is_open(self) -> bool:
         return self._socket.fileno() >= 0
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether its login is about to end."""
+        return self._core.is_stale(self._monotonic() - self._began)
 
     @property
     def in_flight(self) -> int:
@@ -168,6 +180,9 @@ class Connection:
             plain.close()
             raise ConnectionLost(f"{self.address}: {error}") from error
         return dialled
+
+    def _begin_tickets(self, source: TicketSource) -> Initiator:
+        return tickets_of(source, self.address.host)
 
     def _open(self) -> None:
         opening = self._core.opening(os.urandom)

@@ -14,7 +14,10 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from moldau.client import sasl
 from moldau.client.errors import AuthenticationFailed, ConnectionLost, VersionUnsupported
+from moldau.client.sasl import no_tickets, no_token
 from moldau.client.settings import SaslSettings
+from moldau.client.ticket_source import Initiator, TicketSource
+from moldau.client.token_source import TokenSource
 from moldau.types.errors import ErrorCode
 from moldau.version import VERSION
 from moldau.wire import codec
@@ -29,6 +32,8 @@ from moldau.wire.schema import Buffer, Message
 R = TypeVar("R", bound=Message)
 
 CORRELATION: Final = SIZE
+USED_OF_A_SESSION: Final = 0.85
+"""A broker cuts off who asks for something after its login has ended: before that another connection is opened."""
 LARGEST_ANSWER: Final = (1 << 31) - 1
 LARGEST_CORRELATION: Final = (1 << 31) - 1
 FIRST_QUESTION_VERSION: Final = 3
@@ -66,6 +71,12 @@ class Introduction:
     client_id: str
     software_name: str = "moldau"
     sasl: SaslSettings | None = None
+    token_of: Callable[[TokenSource], str] = no_token
+    """Gets a bearer token, which may take its time."""
+    tickets_of: Callable[[TicketSource], Initiator] = no_tickets
+    """Begins to show a Kerberos ticket for this broker, which may take its time too."""
+    asks_again: bool = False
+    """Whether there are APIs that the other side tells of only once it knows who asks."""
 
 
 class ClientCore:
@@ -79,10 +90,20 @@ class ClientCore:
         self._pending: deque[Pending[Any]] = deque()
         self.versions: dict[int, tuple[int, int]] = {}
         self.finalized_features: dict[str, int] = {}
+        self.session_seconds: float | None = None
+        """How long the login holds; None: without end."""
 
     @property
     def in_flight(self) -> int:
         return len(self._pending)
+
+    @property
+    def logs_in(self) -> bool:
+        return self._introduction.sasl is not None
+
+    def is_stale(self, age_seconds: float) -> bool:
+        """Whether a connection of this age, counted from before its login, should get no more requests."""
+        return self.session_seconds is not None and age_seconds > USED_OF_A_SESSION * self.session_seconds
 
     def forget(self) -> None:
         """The connection has ended: nothing that was asked will be answered."""
@@ -143,6 +164,8 @@ class ClientCore:
         yield from self._learn_versions()
         if self._introduction.sasl is not None:
             yield from self._authenticate(self._introduction.sasl, random_bytes)
+            if self._introduction.asks_again:
+                yield from self._learn_versions()
 
     def _learn_versions(self) -> Opening:
         request = ApiVersionsRequest(
@@ -164,17 +187,20 @@ class ClientCore:
         if handshake.error_code:
             offered = ", ".join(handshake.mechanisms) or "none"
             raise AuthenticationFailed(f"{self.broker} does not speak SASL {settings.mechanism}; it offers {offered}")
-        exchange = sasl.exchange(settings, random_bytes)
+        introduction = self._introduction
+        exchange = sasl.exchange(settings, random_bytes, introduction.token_of, introduction.tickets_of)
         message = next(exchange)
         while True:
             answer: SaslAuthenticateResponse = yield self._step(
                 SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse
             )
             if answer.error_code:
-                raise AuthenticationFailed(f"{self.broker} refused user {settings.username!r}: {answer.error_message}")
+                who = f"user {settings.username!r}" if settings.username else f"this {settings.mechanism} login"
+                raise AuthenticationFailed(f"{self.broker} refused {who}: {answer.error_message}")
             try:
                 message = exchange.send(bytes(answer.auth_bytes))
             except StopIteration:
+                self.session_seconds = answer.session_lifetime_ms / 1000 if answer.session_lifetime_ms > 0 else None
                 return
 
     def _step(self, request: Message, answer_class: type[Message]) -> Step:

@@ -1,16 +1,19 @@
 """Java's client properties in librdkafka's names, so that one properties file serves Kafka's tools and ours.
 
 What both name alike is passed on. What only Java has and librdkafka does without (serializer classes, JMX) is dropped.
-What cannot be carried over is refused with what to do: Java's own key stores (JKS) are the main case.
+Java's own key stores are read here and handed over as text. What cannot be carried over is refused with what to do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 from moldau.client.errors import SettingError
 from moldau.client.login import MECHANISM_KEYS, chosen_mechanism, described_mechanism, jaas_fields, uses_login
+from moldau.client.stores import identity, trusted_certificates
+from moldau.types.uuid_text import uuid_of_halves
 
 T = TypeVar("T")
 
@@ -48,21 +51,15 @@ JAVA_ONLY: Final = frozenset(
         "metrics.sample.window.ms",
         "partitioner.adaptive.partitioning.enable",
         "partitioner.availability.timeout.ms",
-        "partitioner.ignore.keys",
-        "sasl.client.callback.handler.class",
         "sasl.kerberos.ticket.renew.jitter",
         "sasl.kerberos.ticket.renew.window.factor",
-        "sasl.login.callback.handler.class",
-        "sasl.login.class",
         "sasl.login.connect.timeout.ms",
         "sasl.login.read.timeout.ms",
         "sasl.login.refresh.buffer.seconds",
         "sasl.login.refresh.min.period.seconds",
         "sasl.login.refresh.window.factor",
         "sasl.login.refresh.window.jitter",
-        "security.providers",
         "ssl.enabled.protocols",
-        "ssl.engine.factory.class",
         "ssl.keymanager.algorithm",
         "ssl.protocol",
         "ssl.provider",
@@ -72,6 +69,18 @@ JAVA_ONLY: Final = frozenset(
         "value.serializer",
     }
 )
+CLASSES: Final = frozenset(
+    {
+        "sasl.client.callback.handler.class",
+        "sasl.login.callback.handler.class",
+        "sasl.login.class",
+        "security.providers",
+        "ssl.engine.factory.class",
+    }
+)
+"""Java classes that decide who is trusted and who somebody is. Kafka's own do what librdkafka does by itself."""
+KAFKAS_OWN: Final = "org.apache.kafka."
+IGNORES_KEYS: Final = "partitioner.ignore.keys"
 HANDLED: Final = frozenset(
     {
         "buffer.memory",
@@ -85,6 +94,8 @@ HANDLED: Final = frozenset(
         "ssl.truststore.location",
         "ssl.truststore.password",
         "ssl.truststore.type",
+        IGNORES_KEYS,
+        *CLASSES,
     }
 )
 ASSIGNORS: Final = {
@@ -94,6 +105,18 @@ ASSIGNORS: Final = {
     # Its nearest relative: librdkafka has no eager sticky assignor.
     "org.apache.kafka.clients.consumer.StickyAssignor": "cooperative-sticky",
 }
+OWN_NAMES: Final = {
+    "queue.buffering.max.ms": "linger.ms",
+    "message.send.max.retries": "retries",
+    "request.required.acks": "acks",
+    "message.timeout.ms": "delivery.timeout.ms",
+    "compression.codec": "compression.type",
+    "fetch.message.max.bytes": "max.partition.fetch.bytes",
+}
+"""How librdkafka calls, in its complaints, what it also takes under Java's name."""
+REFRESH: Final = "topic.metadata.refresh.interval.ms"
+"""When librdkafka looks for new topics and partitions; what it calls `metadata.max.age.ms` is only when it forgets."""
+SHORTEST_REFRESH_MS, LONGEST_REFRESH_MS = 10, 3_600_000
 NO_PROVIDER: Final = "No provider for SASL mechanism"
 QUIET: Final = 2
 """Only what is critical: errors reach us through calls and callbacks, and are told in one line."""
@@ -102,6 +125,7 @@ QUIET: Final = 2
 def translate(properties: Mapping[str, str]) -> dict[str, str | int]:
     """librdkafka's settings for properties in Java's names, in librdkafka's, or mixed."""
     settings: dict[str, str | int] = {}
+    _refuse_classes(properties)
     if "debug" not in properties:
         settings["log_level"] = QUIET
     for key, value in properties.items():
@@ -109,6 +133,11 @@ def translate(properties: Mapping[str, str]) -> dict[str, str | int]:
             settings[RENAMED.get(key, key)] = value.lower() if key == "security.protocol" else value
     if "buffer.memory" in properties:
         settings["queue.buffering.max.kbytes"] = max(1, _integer("buffer.memory", properties["buffer.memory"]) // 1024)
+    if "metadata.max.age.ms" in properties and REFRESH not in properties:
+        age_ms = _integer("metadata.max.age.ms", properties["metadata.max.age.ms"])
+        settings[REFRESH] = max(SHORTEST_REFRESH_MS, min(age_ms, LONGEST_REFRESH_MS))
+    if properties.get(IGNORES_KEYS, "").strip().lower() == "true":
+        settings["partitioner"] = "random"
     if "partition.assignment.strategy" in properties:
         settings["partition.assignment.strategy"] = _assignors(properties["partition.assignment.strategy"])
     if uses_login(properties):
@@ -132,9 +161,16 @@ def make_client(make: Callable[[dict[str, Any]], T], config: dict[str, Any], pro
         problem = str(error.args[0].str())
         if NO_PROVIDER in problem:
             raise without_mechanism(properties) from None
+        for own, java in OWN_NAMES.items():
+            problem = problem.replace(f'"{own}"', f'"{java}"')
         named = (key for key in properties if RENAMED.get(key, key) in problem)
         longest = max(named, key=len, default="bootstrap.servers")
         raise SettingError(longest, f"refused by librdkafka: {problem}") from None
+
+
+def uuid_of(native: Any) -> UUID:
+    """An id that librdkafka hands out, whose own text of it is not the one of Kafka's tools and files."""
+    return uuid_of_halves(native.get_most_significant_bits(), native.get_least_significant_bits())
 
 
 def without_mechanism(properties: Mapping[str, str]) -> SettingError:
@@ -144,6 +180,12 @@ def without_mechanism(properties: Mapping[str, str]) -> SettingError:
         "and `pip install --no-binary confluent-kafka confluent-kafka`, or use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or "
         "OAUTHBEARER",
     )
+
+
+def _refuse_classes(properties: Mapping[str, str]) -> None:
+    for key in sorted(CLASSES & properties.keys()):
+        if properties[key].strip() and not properties[key].strip().startswith(KAFKAS_OWN):
+            raise SettingError(key, f"{properties[key]} is Java's, and cannot run here; without it nothing would do so")
 
 
 def _integer(key: str, value: str) -> int:
@@ -189,43 +231,19 @@ def _login(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _trusted(properties: Mapping[str, str]) -> dict[str, str]:
+    certificates = trusted_certificates(properties)
+    if certificates is not None:
+        return {"ssl.ca.pem": certificates}
     location = properties.get("ssl.truststore.location")
-    if location is None:
-        return {}
-    if _store_type(properties, "truststore", location) != "PEM":
-        raise SettingError(
-            "ssl.truststore.location",
-            f"{location} is a Java trust store, which only Java reads; export it with "
-            f"`keytool -exportcert -rfc -keystore {location} -alias ALIAS -file ca.pem` and set "
-            "ssl.truststore.type=PEM, ssl.truststore.location=ca.pem",
-        )
-    return {"ssl.ca.location": location}
+    return {} if location is None else {"ssl.ca.location": location}
 
 
 def _identity(properties: Mapping[str, str]) -> dict[str, str]:
-    location = properties.get("ssl.keystore.location")
-    store_password = properties.get("ssl.keystore.password")
+    keys = identity(properties)
+    if keys is not None:
+        password = {} if keys.password is None else {"ssl.key.password": keys.password}
+        return {"ssl.certificate.pem": keys.certificates, "ssl.key.pem": keys.key, **password}
     key_password = properties.get("ssl.key.password")
     found = {"ssl.key.password": key_password} if key_password is not None else {}
-    if location is None:
-        return found
-    kind = _store_type(properties, "keystore", location)
-    if kind == "PEM":
-        return found | {"ssl.certificate.location": location, "ssl.key.location": location}
-    if kind == "PKCS12":
-        password = store_password if store_password is not None else ""
-        return {"ssl.keystore.location": location, "ssl.keystore.password": password}
-    raise SettingError(
-        "ssl.keystore.location",
-        f"{location} is a {kind} key store, which only Java reads; convert it with "
-        f"`keytool -importkeystore -srckeystore {location} -destkeystore key.p12 -deststoretype PKCS12`"
-        " and set ssl.keystore.type=PKCS12, ssl.keystore.location=key.p12",
-    )
-
-
-def _store_type(properties: Mapping[str, str], store: str, location: str) -> str:
-    by_name = {".pem": "PEM", ".crt": "PEM", ".p12": "PKCS12", ".pfx": "PKCS12"}
-    named = properties.get(f"ssl.{store}.type")
-    if named:
-        return named.upper()
-    return next((kind for suffix, kind in by_name.items() if location.lower().endswith(suffix)), "JKS")
+    location = properties.get("ssl.keystore.location")
+    return found if location is None else found | {"ssl.certificate.location": location, "ssl.key.location": location}

@@ -9,7 +9,7 @@ from typing import Final
 from moldau.client.errors import SettingError
 
 WIRE_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""What this client can do itself; the others need librdkafka."""
+"""What this client can always do itself; OAUTHBEARER and GSSAPI it can with what they need."""
 MECHANISMS: Final = (*WIRE_MECHANISMS, "OAUTHBEARER", "GSSAPI")
 DEFAULT_MECHANISM: Final = "GSSAPI"
 MECHANISM_KEYS: Final = ("sasl.mechanism", "sasl.mechanisms")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from moldau.client.errors import SettingError
 from moldau.client.login import WIRE_MECHANISMS, chosen_mechanism, jaas_fields
+from moldau.client.stores import identity, trusted_certificates
+from moldau.client.ticket_source import TicketSource, can_have_tickets, ticket_source
+from moldau.client.token_source import TokenSource, token_source
 
 DEFAULT_CLIENT_ID: Final = "moldau"
 CONNECT_SECONDS: Final = 10.0
@@ -29,14 +32,14 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """PEM throughout, as a path or as the text itself."""
+    """PEM throughout, as a path or as the text itself; what is secret is never printed."""
 
     ca_file: str | None = None
-    ca_text: str | None = None
+    ca_text: str | None = field(default=None, repr=False)
     certificate_file: str | None = None
     key_file: str | None = None
-    key_password: str | None = None
-    identity_text: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    identity_text: str | None = field(default=None, repr=False)
     """Certificate chain and private key in one text."""
     verify_certificate: bool = True
     verify_hostname: bool = True
@@ -47,6 +50,14 @@ class SaslSettings:
     mechanism: str
     username: str = ""
     password: str = ""
+    token: TokenSource | None = None
+    by_token: bool = False
+    """Whether these are the id and the secret of a delegation token."""
+    tickets: TicketSource | None = None
+
+    @property
+    def needs_librdkafka(self) -> bool:
+        return self.token is None and self.tickets is None and self.mechanism not in WIRE_MECHANISMS
 
     def __repr__(self) -> str:
         return f"SaslSettings(mechanism={self.mechanism!r}, username={self.username!r}, password=…)"
@@ -68,7 +79,7 @@ class ClientSettings:
 
     @property
     def needs_librdkafka(self) -> bool:
-        return self.sasl is not None and self.sasl.mechanism not in WIRE_MECHANISMS
+        return self.sasl is not None and self.sasl.needs_librdkafka
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> ClientSettings:
@@ -107,35 +118,37 @@ def parse_address(text: str) -> Address:
 
 
 def read_tls(properties: Mapping[str, str]) -> TlsSettings:
-    refuse_java_stores(properties)
-    keystore = properties.get("ssl.keystore.location")
+    trusted, keys = trusted_certificates(properties), identity(properties)
+    truststore = None if trusted else properties.get("ssl.truststore.location")
+    keystore = None if keys else properties.get("ssl.keystore.location")
     chain, key = properties.get("ssl.keystore.certificate.chain"), properties.get("ssl.keystore.key")
+    password = properties.get("ssl.key.password") or properties.get("ssl.keystore.password")
     return TlsSettings(
-        ca_file=properties.get("ssl.ca.location") or properties.get("ssl.truststore.location"),
-        ca_text=properties.get("ssl.truststore.certificates"),
+        ca_file=properties.get("ssl.ca.location") or truststore,
+        ca_text=trusted or properties.get("ssl.truststore.certificates"),
         certificate_file=properties.get("ssl.certificate.location") or keystore,
         key_file=properties.get("ssl.key.location") or keystore,
-        key_password=properties.get("ssl.key.password") or properties.get("ssl.keystore.password"),
-        identity_text=f"{chain}\n{key}\n" if chain and key else None,
+        key_password=keys.password if keys else password,
+        identity_text=keys.text if keys else f"{chain}\n{key}\n" if chain and key else None,
         verify_certificate=properties.get("enable.ssl.certificate.verification", "true").lower() != "false",
         verify_hostname=properties.get("ssl.endpoint.identification.algorithm", "https").lower() == "https",
     )
 
 
-def refuse_java_stores(properties: Mapping[str, str]) -> None:
-    for kind in ("truststore", "keystore"):
-        if f"ssl.{kind}.location" in properties and properties.get(f"ssl.{kind}.type", "JKS").upper() != "PEM":
-            raise SettingError(f"ssl.{kind}.type", "only PEM can be read here; convert the store, or give PEM files")
-
-
 def read_sasl(properties: Mapping[str, str]) -> SaslSettings:
     mechanism = chosen_mechanism(properties)
     fields = jaas_fields(properties.get("sasl.jaas.config", ""))
+    if mechanism == "OAUTHBEARER":
+        return SaslSettings(mechanism, token=token_source(properties, fields))
+    if mechanism == "GSSAPI":
+        tickets = ticket_source(properties, fields)
+        return SaslSettings(mechanism, tickets=tickets if can_have_tickets() else None)
     username = properties.get("sasl.username") or fields.get("username", "")
     password = properties.get("sasl.password") or fields.get("password", "")
     if mechanism in WIRE_MECHANISMS and not username:
         raise SettingError("sasl.jaas.config", f"{mechanism} needs a username and a password")
-    return SaslSettings(mechanism, username, password)
+    by_token = fields.get("tokenauth", "").lower() == "true" and mechanism.startswith("SCRAM")
+    return SaslSettings(mechanism, username, password, by_token=by_token)
 
 
 def milliseconds(properties: Mapping[str, str], key: str, default: float) -> float:

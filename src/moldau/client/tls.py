@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import ssl
-import tempfile
 from functools import cache
 
 from moldau.client.errors import SettingError
 from moldau.client.settings import TlsSettings
+from moldau.tls.identity import load_identity
 
 
 @cache
@@ -29,17 +28,6 @@ def context_for(settings: TlsSettings) -> ssl.SSLContext:
 
 def _load_identity(context: ssl.SSLContext, settings: TlsSettings) -> None:
     if settings.identity_text is not None:
-        _load_text(context, settings.identity_text, settings.key_password)
+        load_identity(context, settings.identity_text, settings.key_password)
     elif settings.certificate_file is not None:
         context.load_cert_chain(settings.certificate_file, settings.key_file, settings.key_password)
-
-
-def _load_text(context: ssl.SSLContext, text: str, password: str | None) -> None:
-    """Python reads an identity from files only: it stands in one, readable by nobody else, for this moment."""
-    handle, path = tempfile.mkstemp(suffix=".pem")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        context.load_cert_chain(path, password=password)
-    finally:
-        os.unlink(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from moldau.client.errors import SettingError
-from moldau.client.librdkafka import JAVA_ONLY, make_client, translate
+from moldau.client.librdkafka import CLASSES, JAVA_ONLY, make_client, translate
 
 SERVERS = {"bootstrap.servers": "127.0.0.1:1"}
+STORES = Path(__file__).parents[1] / "tls" / "data"
+"""The JKS key has a password of its own."""
 PLAIN_LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="it\\"s; 1";'
 
 
@@ -37,8 +40,29 @@ def test_names_that_differ() -> None:
     assert translated(buffer_memory="33554432") == {"queue.buffering.max.kbytes": 32768}
 
 
+@pytest.mark.parametrize(("age_ms", "refresh_ms"), [("1000", 1000), ("0", 10), ("86400000", 3_600_000)])
+def test_topics_are_looked_for_as_often_as_java_does(age_ms: str, refresh_ms: int) -> None:
+    assert translated(metadata_max_age_ms=age_ms)["topic.metadata.refresh.interval.ms"] == refresh_ms
+    own = translated(metadata_max_age_ms=age_ms, topic_metadata_refresh_interval_ms="77")
+    assert own["topic.metadata.refresh.interval.ms"] == "77"
+
+
 def test_what_only_java_has_is_left_out() -> None:
     assert translated(**dict.fromkeys((key.replace(".", "_") for key in JAVA_ONLY), "x")) == {}
+
+
+@pytest.mark.parametrize("key", sorted(CLASSES))
+def test_classes_of_java_that_decide_whom_to_trust_are_refused(key: str) -> None:
+    with pytest.raises(SettingError, match=rf"^{re.escape(key)}: com\.example\.Own is Java's"):
+        translate({key: "com.example.Own"})
+    assert key not in translate({key: "org.apache.kafka.common.security.Theirs"})
+    assert key not in translate({key: ""})
+
+
+def test_keys_may_be_ignored() -> None:
+    assert translated(partitioner_ignore_keys="true") == {"partitioner": "random"}
+    assert translated(partitioner_ignore_keys="false") == {}
+    accept({"partitioner.ignore.keys": "true"})
 
 
 def test_librdkafkas_own_names_are_taken_as_they_are() -> None:
@@ -101,15 +125,11 @@ def test_what_librdkafka_refuses_bears_the_name_that_was_given() -> None:
         make_client(Producer, translate(properties), properties)
 
 
-def test_stores_in_pem_and_pkcs12() -> None:
+def test_stores_in_pem() -> None:
     assert translated(ssl_truststore_type="PEM", ssl_truststore_location="/ca", ssl_truststore_password="ignored") == {
         "ssl.ca.location": "/ca"
     }
     assert translated(ssl_truststore_location="/ca.pem") == {"ssl.ca.location": "/ca.pem"}
-    assert translated(ssl_keystore_location="/me.p12", ssl_keystore_password="p", ssl_key_password="p") == {
-        "ssl.keystore.location": "/me.p12",
-        "ssl.keystore.password": "p",
-    }
     assert translated(ssl_keystore_location="/me.pem", ssl_key_password="p") == {
         "ssl.certificate.location": "/me.pem",
         "ssl.key.location": "/me.pem",
@@ -122,6 +142,24 @@ def test_stores_in_pem_and_pkcs12() -> None:
     }
 
 
+@pytest.mark.parametrize("kind", ["jks", "p12"])
+def test_java_stores_are_handed_over_as_text(kind: str) -> None:
+    properties = {
+        "security.protocol": "SSL",
+        "ssl.truststore.location": str(STORES / f"trust.{kind}"),
+        "ssl.truststore.password": "changeit",
+        "ssl.keystore.location": str(STORES / f"broker.{kind}"),
+        "ssl.keystore.password": "changeit",
+        "ssl.key.password": "keypass12",
+    }
+    settings = translate(properties)
+    assert (STORES / "ca.pem").read_text().strip() in str(settings["ssl.ca.pem"])
+    assert (STORES / "b.pem").read_text().strip() in str(settings["ssl.certificate.pem"])
+    assert "PRIVATE KEY" in str(settings["ssl.key.pem"]) and "PRIVATE KEY" not in str(settings["ssl.certificate.pem"])
+    assert not [key for key in settings if "store" in key]
+    accept(properties)
+
+
 @pytest.mark.parametrize(("algorithm", "wanted"), [("", "none"), ("https", "https"), ("HTTPS", "https"), (" ", "none")])
 def test_whether_names_of_hosts_are_checked(algorithm: str, wanted: str) -> None:
     properties = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": algorithm}
@@ -132,9 +170,12 @@ def test_whether_names_of_hosts_are_checked(algorithm: str, wanted: str) -> None
 @pytest.mark.parametrize(
     ("properties", "said"),
     [
-        ({"ssl.truststore.location": "/ca.jks"}, "keytool -exportcert"),
-        ({"ssl.keystore.location": "/me.jks"}, "keytool -importkeystore"),
-        ({"ssl.keystore.location": "/me", "ssl.keystore.type": "JKS"}, "JKS key store"),
+        ({"ssl.truststore.location": "/no/ca.jks"}, r"ssl\.truststore\.location: /no/ca\.jks: No such file"),
+        ({"ssl.keystore.location": str(STORES / "trust.jks")}, r"trust\.jks: the store holds no private key"),
+        (
+            {"ssl.truststore.location": str(STORES / "trust.jks"), "ssl.truststore.password": "guessed"},
+            r"trust\.jks: wrong password.*ssl\.truststore\.password",
+        ),
         ({"sasl.jaas.config": "nonsense"}, "found no username"),
         ({"buffer.memory": "much"}, "is no whole number"),
     ],

@@ -58,3 +58,41 @@ def test_weak_or_foreign_challenges_are_refused(server_first: str, problem: str)
 
 def test_names_with_separators_are_escaped() -> None:
     assert next(sasl.scram(SaslSettings("SCRAM-SHA-512", "a=b,c", "x"), "sha512", "n")) == b"n,,n=a=3Db=2Cc,r=n"
+
+
+class Scripted:
+    """A conversation in which every message is told apart by a letter in front."""
+
+    def __init__(self, tokens: int) -> None:
+        self._left = tokens
+
+    @property
+    def complete(self) -> bool:
+        return self._left == 0
+
+    def step(self, token: bytes) -> bytes:
+        self._left -= 1
+        return b"" if self.complete else b"ticket after " + token
+
+    def wrap(self, message: bytes) -> bytes:
+        return b"w" + message
+
+    def unwrap(self, message: bytes) -> bytes:
+        return message.removeprefix(b"w")
+
+
+def test_kerberos_takes_no_security_layer_and_acts_for_nobody_else() -> None:
+    exchange = sasl.kerberos(Scripted(2))
+    assert next(exchange) == b"ticket after "
+    assert exchange.send(b"proof of the broker") == b""
+    assert exchange.send(b"w" + bytes((7, 0, 1, 0))) == b"w" + bytes((1, 0, 0, 0))
+    with pytest.raises(StopIteration):
+        exchange.send(b"")
+
+
+@pytest.mark.parametrize("offer", [bytes((6, 0, 1, 0)), b"", b"\1"])
+def test_a_broker_that_wants_a_security_layer_is_told_to_use_tls(offer: bytes) -> None:
+    exchange = sasl.kerberos(Scripted(1))
+    assert next(exchange) == b""
+    with pytest.raises(AuthenticationFailed, match="use SASL_SSL"):
+        exchange.send(b"w" + offer)

@@ -1,11 +1,17 @@
 """Client settings from Kafka's property names."""
 
+from pathlib import Path
+
 import pytest
 
 from moldau.client.errors import SettingError
 from moldau.client.librdkafka import translate
+from moldau.client.login import jaas_fields
 from moldau.client.settings import Address, ClientSettings, parse_addresses
+from moldau.client.ticket_source import TicketSource, ticket_source
+from moldau.client.tls import context_for
 
+STORES = Path(__file__).parents[1] / "tls" / "data"
 HERE = {"bootstrap.servers": "localhost:9092"}
 
 
@@ -76,11 +82,57 @@ def test_a_mechanism_without_credentials_is_refused() -> None:
         ClientSettings.from_properties({**HERE, "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256"})
 
 
-def test_java_stores_are_refused_with_the_way_out() -> None:
-    with pytest.raises(SettingError, match="PEM"):
+@pytest.mark.parametrize("kind", ["jks", "p12"])
+def test_java_stores_are_read(kind: str) -> None:
+    settings = ClientSettings.from_properties(
+        {
+            **HERE,
+            "security.protocol": "SSL",
+            "ssl.truststore.location": str(STORES / f"trust.{kind}"),
+            "ssl.truststore.password": "changeit",
+            "ssl.keystore.location": str(STORES / f"broker.{kind}"),
+            "ssl.keystore.password": "changeit",
+            "ssl.key.password": "keypass12",
+        }
+    )
+    assert settings.tls is not None
+    assert "PRIVATE" not in repr(settings) and "changeit" not in repr(settings)
+    context = context_for(settings.tls)
+    assert [dict(pair[0] for pair in found["subject"])["commonName"] for found in context.get_ca_certs()] == ["Test CA"]
+
+
+def test_a_store_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(SettingError, match=r"ssl\.truststore\.location: trust\.jks: No such file"):
         ClientSettings.from_properties({**HERE, "security.protocol": "SSL", "ssl.truststore.location": "trust.jks"})
 
 
 def test_an_unknown_protocol_is_named() -> None:
     with pytest.raises(SettingError, match="TLS"):
         ClientSettings.from_properties({**HERE, "security.protocol": "TLS"})
+
+
+KRB5 = "com.sun.security.auth.module.Krb5LoginModule required "
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ({}, TicketSource()),
+        ({"sasl.kerberos.service.name": "moldau"}, TicketSource("moldau")),
+        (
+            {"sasl.jaas.config": KRB5 + 'useKeyTab=true storeKey=true keyTab="/k" principal="a@R" serviceName="s";'},
+            TicketSource("s", "a@R", "/k"),
+        ),
+        ({"sasl.jaas.config": KRB5 + "useKeyTab=true;"}, TicketSource(keytab="")),
+        ({"sasl.jaas.config": KRB5 + 'useTicketCache=true useKeyTab=false keyTab="/k";'}, TicketSource()),
+        ({"sasl.jaas.config": KRB5 + 'useTicketCache=true ticketCache="/t";'}, TicketSource(cache="/t")),
+        ({"sasl.kerberos.keytab": "/k", "sasl.kerberos.principal": "a"}, TicketSource("kafka", "a", "/k")),
+    ],
+)
+def test_where_tickets_come_from(properties: dict[str, str], expected: TicketSource) -> None:
+    assert ticket_source(properties, jaas_fields(properties.get("sasl.jaas.config", ""))) == expected
+
+
+def test_two_names_of_the_service_contradict_each_other() -> None:
+    with pytest.raises(SettingError, match=r"sasl\.kerberos\.service\.name: 'a' contradicts serviceName='b'"):
+        ticket_source({"sasl.kerberos.service.name": "a"}, {"serviceName": "b"})

@@ -1,0 +1,1 @@
+"""What a cluster is asked that librdkafka has no calls for: for the command line and for `moldau.clients.Admin`."""
