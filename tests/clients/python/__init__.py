@@ -1,0 +1,1 @@
+"""Moldau's own Python clients (`moldau.Producer`, `Consumer`, `Admin`, `aio`) against a real broker."""

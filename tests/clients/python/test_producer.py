@@ -1,0 +1,347 @@
+"""Sending: the three ways of the books, what a record carries, partitioners, interceptors, errors, transactions."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from moldau import Consumer, Producer
+from moldau.clients.errors import (
+    BufferExhausted,
+    ClientError,
+    DeliveryFailed,
+    InvalidRecord,
+    KafkaFailure,
+    ProducerFenced,
+    RecordTooLarge,
+    SerializationFailed,
+    SettingError,
+    TimedOut,
+    UndeliveredRecords,
+    UnknownTopic,
+)
+from moldau.clients.interceptors import ProducerInterceptor
+from moldau.clients.partitioners import SpecialKeys, hashed
+from moldau.clients.records import ProducerRecord, RecordMetadata, TopicPartition
+from moldau.testing.brokers import Kafka
+from tests.support.process import free_port
+
+NOBODY = f"127.0.0.1:{free_port()}"
+
+
+def records(kafka: Kafka, topic: str, count: int, **properties: object) -> list[Any]:
+    found = []
+    with kafka.consumer(**properties) as consumer:
+        consumer.assign([TopicPartition(topic, each.partition) for each in consumer.partitions_for(topic)])
+        for record in consumer.records(20.0):
+            found.append(record)
+            if len(found) == count:
+                break
+    return found
+
+
+def test_fire_and_forget_delivers_all_by_close(kafka: Kafka, topic: str) -> None:
+    with kafka.producer() as producer:
+        for number in range(1000):
+            producer.send(topic, b"%d" % number)
+    assert kafka.values(topic, 1000) == [b"%d" % number for number in range(1000)]
+
+
+def test_a_synchronous_send_says_where_the_record_is(kafka: Kafka, topic: str) -> None:
+    with kafka.producer(value_serializer="string") as producer:
+        first = producer.send(topic, "a", timestamp=1_600_000_000_000).result(30)
+        second = producer.send(ProducerRecord(topic, "b")).result(30)
+    assert first == RecordMetadata(topic, 0, 0, 1_600_000_000_000)
+    assert second.offset == 1
+
+
+def test_a_callback_gets_metadata_or_an_error_once(kafka: Kafka, topic: str) -> None:
+    told: list[tuple[int, RecordMetadata | None, KafkaFailure | None]] = []
+    with kafka.producer(max_request_size=2_000_000) as producer:
+        for number, value in enumerate([b"small", b"x" * 1_500_000]):
+            producer.send(
+                topic, value, on_delivery=lambda metadata, error, number=number: told.append((number, metadata, error))
+            )
+    (good, metadata, none), (bad, nothing, error) = sorted(told, key=lambda each: each[0])
+    assert (good, none, bad, nothing) == (0, None, 1, None)
+    assert metadata is not None and metadata.offset == 0
+    assert isinstance(error, RecordTooLarge)
+    assert topic in str(error) and "max.message.bytes" in str(error)
+
+
+def test_a_record_carries_key_headers_and_timestamp(kafka: Kafka, topic: str) -> None:
+    with kafka.producer(key_serializer="long", value_serializer="json") as producer:
+        producer.send(topic, {"stage": "ü"}, 7, headers=[("trace", b"1"), ("trace", b"2"), ("none", None)], timestamp=5)
+        producer.send(topic, None, 8)
+    first, tombstone = records(kafka, topic, 2, key_deserializer="long", value_deserializer="json")
+    assert (first.key, first.value, first.timestamp) == (7, {"stage": "ü"}, 5)
+    assert first.headers == [("trace", b"1"), ("trace", b"2"), ("none", None)]
+    assert first.header("trace") == b"2"
+    assert first.value_bytes == '{"stage":"ü"}'.encode()
+    assert (tombstone.key, tombstone.value) == (8, None)
+
+
+def test_a_record_says_whose_its_timestamp_is(kafka: Kafka, topic: str) -> None:
+    appended = kafka.topic(message_timestamp_type="LogAppendTime")
+    with kafka.producer() as producer:
+        for each in (topic, appended):
+            producer.send(each, b"v", timestamp=5)
+    (by_producer,), (by_broker,) = records(kafka, topic, 1), records(kafka, appended, 1)
+    assert (by_producer.timestamp, by_producer.is_log_append_time) == (5, False)
+    assert by_broker.timestamp > 5 and by_broker.is_log_append_time
+
+
+def test_without_a_serializer_only_bytes_are_taken(kafka: Kafka, topic: str) -> None:
+    with (
+        kafka.producer() as producer,
+        pytest.raises(SerializationFailed, match=rf"the value of a record for {topic}: str"),
+    ):
+        producer.send(topic, "text")
+
+
+def test_a_serializer_refuses_other_types(kafka: Kafka, topic: str) -> None:
+    with kafka.producer(value_serializer="string") as producer, pytest.raises(SerializationFailed, match="int"):
+        producer.send(topic, 5)
+
+
+def test_many_threads_share_a_producer(kafka: Kafka, wide_topic: str) -> None:
+    with kafka.producer(value_serializer="integer") as producer:
+
+        def send(first: int) -> None:
+            for number in range(first, first + 1000):
+                producer.send(wide_topic, number)
+
+        threads = [threading.Thread(target=send, args=(1000 * number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(kafka.values(wide_topic, 8000, value_deserializer="integer")) == list(range(8000))
+
+
+def test_keys_are_placed_as_by_java(kafka: Kafka, wide_topic: str) -> None:
+    with kafka.producer(key_serializer="string", value_serializer="string") as producer:
+        placed = {key: producer.send(wide_topic, "v", key) for key in ("alpha", "beta", "gamma", "21", "foobar")}
+        partitions = {key: delivery.result(30).partition for key, delivery in placed.items()}
+    assert partitions == {key: hashed(key.encode(), 3) for key in placed}
+    assert hashed(b"foobar", 0x7FFFFFFF) == -790332482 & 0x7FFFFFFF  # from Kafka's own tests
+
+
+def test_round_robin_spreads_evenly(kafka: Kafka, wide_topic: str) -> None:
+    with kafka.producer(partitioner_class="org.apache.kafka.clients.producer.RoundRobinPartitioner") as producer:
+        for _ in range(9):
+            producer.send(wide_topic, b"v")
+    assert Counter(record.partition for record in records(kafka, wide_topic, 9)) == {0: 3, 1: 3, 2: 3}
+
+
+def test_a_special_key_has_the_last_partition_alone(kafka: Kafka, wide_topic: str) -> None:
+    properties = {"partitioner.class": SpecialKeys, "partitioner.special.keys": "Banana"}
+    with kafka.producer(properties, key_serializer="string") as producer:
+        for key in ["Banana", *map(str, range(50))]:
+            producer.send(wide_topic, b"v", key)
+        with pytest.raises(InvalidRecord, match="no key"):
+            producer.send(wide_topic, b"v")
+    found = records(kafka, wide_topic, 51)
+    assert {record.key for record in found if record.partition == 2} == {b"Banana"}
+    assert {record.partition for record in found if record.key != b"Banana"} == {0, 1}
+
+
+def test_an_explicit_partition_is_used_as_it_is(kafka: Kafka, wide_topic: str) -> None:
+    with kafka.producer(partitioner_class="round_robin") as producer:
+        assert {producer.send(wide_topic, b"v", partition=2).result(30).partition for _ in range(3)} == {2}
+        with pytest.raises(DeliveryFailed, match=rf"{wide_topic}-7.*partitions_for"):
+            producer.send(wide_topic, b"v", partition=7).result(30)
+
+
+class Tracing(ProducerInterceptor):
+    def __init__(self, name: str, log: list[object]) -> None:
+        self.name, self.log = name, log
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        self.log.append((self.name, record.header("trace")))
+        record.headers.append(("trace", self.name))
+        return record
+
+    def on_acknowledgement(self, metadata: RecordMetadata | None, error: KafkaFailure | None) -> None:
+        self.log.append((self.name, "acknowledged", metadata and metadata.offset))
+
+    def close(self) -> None:
+        self.log.append((self.name, "closed"))
+
+
+class Broken(ProducerInterceptor):
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        raise RuntimeError("a bug in an interceptor")
+
+
+def test_interceptors_run_in_order_and_never_stop_a_record(kafka: Kafka, topic: str) -> None:
+    log: list[object] = []
+    chain = [Tracing("first", log), Broken(), Tracing("second", log)]
+    with kafka.producer(interceptor_classes=chain) as producer:
+        producer.send(topic, b"v").result(30)
+    assert log == [
+        ("first", None),
+        ("second", "first"),
+        ("first", "acknowledged", 0),
+        ("second", "acknowledged", 0),
+        ("first", "closed"),
+        ("second", "closed"),
+    ]
+    (record,) = records(kafka, topic, 1)
+    assert record.headers == [("trace", b"first"), ("trace", b"second")]
+
+
+# -- errors ------------------------------------------------------------------------------------------------------
+
+
+def test_a_lost_record_is_told_at_close() -> None:
+    producer = Producer(
+        {"bootstrap.servers": NOBODY, "delivery.timeout.ms": 300, "linger.ms": 0}, value_serializer="string"
+    )
+    producer.send("orders", "tea")
+    asked = producer.send("orders", "coffee")
+    assert isinstance(asked.exception(30), DeliveryFailed)
+    with pytest.raises(UndeliveredRecords, match="1 record was not delivered") as told:
+        producer.close()
+    assert "orders" in str(told.value) and "delivery.timeout.ms" in str(told.value)
+    producer.close()
+
+
+def test_a_lost_record_does_not_hide_the_error_of_the_block() -> None:
+    def fail() -> None:
+        with Producer(bootstrap_servers=NOBODY, delivery_timeout_ms=300) as producer:
+            producer.send("orders", b"tea")
+            _ = 1 / 0
+
+    with pytest.raises(ZeroDivisionError) as told:
+        fail()
+    assert "1 record was not delivered" in told.value.__notes__[0]
+
+
+def test_close_with_a_timeout_gives_up_what_is_under_way() -> None:
+    producer = Producer(bootstrap_servers=NOBODY)
+    delivery = producer.send("orders", b"tea")
+    with pytest.raises(TimedOut, match="still under way"):
+        delivery.result(0.05)
+    with pytest.raises(UndeliveredRecords):
+        producer.close(0.1)
+    assert delivery.done()
+    with pytest.raises(ClientError, match="closed"):
+        producer.send("orders", b"tea")
+
+
+def test_a_full_buffer_blocks_and_then_raises() -> None:
+    settings = {"queue.buffering.max.messages": 10, "max.block.ms": 200, "delivery.timeout.ms": 60_000}
+    producer = Producer({"bootstrap.servers": NOBODY, **settings})
+    for _ in range(10):
+        producer.send("orders", b"tea")
+    with pytest.raises(BufferExhausted, match=r"max\.block\.ms=200"):
+        producer.send("orders", b"tea")
+    with pytest.raises(UndeliveredRecords, match="10 records"):
+        producer.close(0)
+
+
+def test_partitions_of_a_topic_that_is_not_there(kafka: Kafka) -> None:
+    with (
+        kafka.producer(allow_auto_create_topics=False) as producer,
+        pytest.raises(UnknownTopic, match="create the topic"),
+    ):
+        producer.partitions_for("nowhere..not")
+
+
+@pytest.mark.parametrize(
+    ("properties", "key"),
+    [
+        ({}, "bootstrap.servers"),
+        ({"bootstrap.servers": "h:1", "block.on.buffer.full": "true"}, "block.on.buffer.full"),
+        ({"bootstrap.servers": "h:1", "linger.ms": "soon"}, "linger.ms"),
+        ({"bootstrap.servers": "h:1", "no.such.setting": "1"}, "no.such.setting"),
+        ({"bootstrap.servers": "h:1", "value.serializer": "nowhere.Nothing"}, "value.serializer"),
+        ({"bootstrap.servers": "h:1", "partitioner.class": "builtins:int"}, "partitioner.class"),
+        ({"bootstrap.servers": "h:1", "interceptor.classes": "builtins:int"}, "interceptor.classes"),
+        ({"bootstrap.servers": "h:1", "value.serializer": "avro"}, "schema.registry.url"),
+    ],
+)
+def test_a_wrong_property_is_named(properties: dict[str, object], key: str) -> None:
+    with pytest.raises(SettingError, match=key.replace(".", r"\.")):
+        Producer(properties)
+
+
+def forget() -> None:
+    Producer(bootstrap_servers=NOBODY)
+    gc.collect()
+
+
+def test_a_forgotten_producer_is_told() -> None:
+    with pytest.warns(ResourceWarning, match="without close"):
+        forget()
+
+
+# -- transactions ------------------------------------------------------------------------------------------------
+
+
+def test_a_transaction_is_seen_whole_or_not_at_all(kafka: Kafka, topic: str, wide_topic: str) -> None:
+    with kafka.producer(transactional_id=f"tx-{topic}") as producer:
+        with producer.transaction():
+            producer.send(topic, b"kept")
+            producer.send(wide_topic, b"kept")
+        with contextlib.suppress(ZeroDivisionError), producer.transaction():
+            producer.send(topic, b"dropped")
+            _ = 1 / 0
+        with producer.transaction():
+            producer.send(topic, b"kept too")
+    assert kafka.values(topic, 2, isolation_level="read_committed") == [b"kept", b"kept too"]
+    assert kafka.values(wide_topic, 1, isolation_level="read_committed") == [b"kept"]
+
+
+def test_a_second_producer_fences_the_first(kafka: Kafka, topic: str) -> None:
+    first = kafka.producer(transactional_id=f"fenced-{topic}")
+    with first.transaction():
+        first.send(topic, b"a")
+    with kafka.producer(transactional_id=f"fenced-{topic}") as second, second.transaction():
+        second.send(topic, b"b")
+
+    def send_again() -> None:
+        with first.transaction():
+            first.send(topic, b"c")
+            first.flush(30)
+
+    with pytest.raises(ProducerFenced, match="close this one") as told:
+        send_again()
+    assert told.value.fatal
+    with pytest.raises(UndeliveredRecords):
+        first.close(1)
+
+
+def test_offsets_and_records_are_committed_together(kafka: Kafka, topic: str, wide_topic: str) -> None:
+    with kafka.producer() as producer:
+        for number in range(10):
+            producer.send(topic, b"%d" % number)
+    settings = {"group.id": f"copy-{topic}", "enable.auto.commit": False}
+    with kafka.producer(transactional_id=f"copy-{topic}") as producer, kafka.consumer(settings) as consumer:
+        consumer.subscribe(topic)
+        copied = 0
+        while copied < 10:
+            batch = consumer.poll(10.0)
+            with producer.transaction() as transaction:
+                for record in batch:
+                    producer.send(wide_topic, record.value, partition=0)
+                transaction.send_offsets(consumer)
+            copied += len(batch)
+    assert kafka.values(wide_topic, 10, isolation_level="read_committed") == [b"%d" % number for number in range(10)]
+    with kafka.admin() as admin:
+        assert admin.list_consumer_group_offsets(f"copy-{topic}")[TopicPartition(topic, 0)].offset == 10
+
+
+def test_transactions_need_an_id(kafka: Kafka) -> None:
+    with kafka.producer() as producer, pytest.raises(SettingError, match=r"transactional\.id"), producer.transaction():
+        pass
+
+
+def test_names_are_those_of_the_package() -> None:
+    assert (Producer.__module__, Consumer.__module__) == ("moldau.clients.producer", "moldau.clients.consumer")
