@@ -1,0 +1,114 @@
+"""The registry's rules without a broker: names in contexts, who is elected, what records amount to."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.registry.canonical import Canonical
+from moldau.registry.election import Identity, elected
+from moldau.registry.errors import RegistryError
+from moldau.registry.records import PoisonedRecord, Record, Version, decoded, delete_subject_record
+from moldau.registry.rules import Rules
+from moldau.registry.state import State
+from moldau.registry.subjects import beside, context_of, qualified, rewrite
+from moldau.schemas.model import guid_of
+from moldau.schemas.workshop import Workshop
+
+
+def who(port: int, *, eligible: bool = True, leads: bool = False) -> dict[str, object]:
+    return Identity("h", port, eligible, "http").as_json(leads=leads)
+
+
+def test_the_one_that_led_goes_on_leading() -> None:
+    assert elected({"a": who(1), "b": who(2)})["master"] == "a"
+    assert elected({"a": who(1), "b": who(2, leads=True)})["master"] == "b"
+    assert elected({"a": who(1, eligible=False), "b": who(2)})["master"] == "b"
+    assert "master" not in elected({"a": who(1, eligible=False)})
+    assert elected({"a": who(1), "b": who(1)})["error"] == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "found", "query"),
+    [
+        ("contexts/.c/subjects/s/versions", "subjects/:.c:s/versions", {}),
+        ("contexts/c/subjects", "subjects", {"subject": ":.c:", "subjectPrefix": ":.c:"}),
+        ("contexts/:.c:/config", "config/:.c:", {}),
+        ("contexts/.c/mode/s", "mode/:.c:s", {}),
+        ("contexts/./subjects/s", "subjects/s", {}),
+        ("contexts/.c/compatibility/subjects/s/versions/1", "compatibility/subjects/:.c:s/versions/1", {}),
+        ("contexts/.c", "contexts/.c", {}),
+        ("contexts", "contexts", {}),
+        ("contexts/.c/schemas/ids/1", "schemas/ids/1", {"subject": ":.c:", "subjectPrefix": ":.c:"}),
+    ],
+)
+def test_paths_of_a_context(path: str, found: str, query: dict[str, str]) -> None:
+    given: dict[str, str] = {}
+    assert "/".join(rewrite(tuple(path.split("/")), given)) == found
+    assert given == query
+
+
+def test_names_in_contexts() -> None:
+    assert context_of(":.c:s") == ".c" and context_of("s") == "."
+    assert qualified(":.:s") == "s"
+    assert beside(":.c:s", "t") == ":.c:t" and beside("s", "t") == "t" and beside(":.c:s", ":.d:t") == ":.d:t"
+
+
+def test_what_records_amount_to() -> None:
+    state = State()
+    first, second = Version("s", 1, 1, "AVRO", '"int"'), Version("s", 2, 2, "AVRO", '"long"')
+    for each in (first, second, Version("t", 1, 1, "AVRO", '"int"')):
+        state.apply(each.record())
+    state.apply(delete_subject_record("s", 1))
+    assert [each.version for each in state.versions("s")] == [2]
+    assert state.content(".", 1) is not None
+    state.apply(first.tombstone())
+    state.apply(second.tombstone())
+    assert "s" not in state.subjects and state.content(".", 2) is None
+    assert state.content(".", 1) is not None and state.context(".").largest_id == 2
+
+
+@pytest.mark.parametrize("gone", [1, 2])
+def test_a_schema_with_two_ids_is_found_by_its_guid_until_both_are_gone(gone: int) -> None:
+    """As it was imported."""
+    state, first, second = State(), Version("s", 1, 1, "AVRO", '"int"'), Version("t", 1, 2, "AVRO", '"int"')
+    state.apply(first.record())
+    state.apply(second.record())
+    guid = guid_of('"int"', (), None, None)
+    assert state.context(".").id_of(guid) == 1
+    state.apply((first, second)[gone - 1].tombstone())
+    assert state.context(".").id_of(guid) == 3 - gone
+    state.apply((second, first)[gone - 1].tombstone())
+    assert state.context(".").id_of(guid) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(b"x", None), (None, b"{}"), (b"[]", None), (b'{"keytype":1}', None), (b'{"keytype":"SCHEMA"}', b"[]")],
+)
+def test_a_record_that_is_none_is_told(key: bytes | None, value: bytes | None) -> None:
+    with pytest.raises(PoisonedRecord):
+        decoded(key, value, None)
+
+
+def test_a_poisoned_schema_changes_nothing() -> None:
+    state = State()
+    with pytest.raises(PoisonedRecord):
+        state.apply(Record({"keytype": "SCHEMA", "subject": "s", "version": 1}, {"id": "x", "schema": 1}))
+    assert state.subjects == {}
+
+
+def test_what_a_subject_has_is_found_although_it_would_be_refused_today() -> None:
+    """Another registry wrote it, and checked less."""
+    text = '{"type":"record","name":"A","fields":[{"name":"f","type":["null","int"],"default":"x"}]}'
+    state = State()
+    state.apply(Version("s", 1, 7, "AVRO", text).record())
+    with Workshop(1) as workshop:
+        rules = Rules(state, Canonical(state, workshop), "BACKWARD")
+        known = rules.known("s", {"schema": text}, normalize=False)
+        assert known is not None and (known["id"], known["version"]) == (7, 1)
+        decision = rules.register("s", {"schema": text.replace(",", ", ")}, normalize=False)
+        assert decision.answer == known and decision.records == []
+        with pytest.raises(RegistryError, match="Invalid default"):
+            rules.register("t", {"schema": text}, normalize=False)
+        with pytest.raises(RegistryError, match="Invalid default"):
+            rules.register("s", {"schema": text.replace('"x"', '"y"')}, normalize=False)
