@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,7 +32,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def kerberos_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the Kerberos server of a test will say where it is: Spark has to know from its start."""
+    return tmp_path_factory.mktemp("spark-kdc")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, kerberos_folder: Path) -> Iterator[SparkSession]:
+    os.environ["KRB5_CONFIG"] = str(kerberos_folder / "krb5.conf")
     warehouse = tmp_path_factory.mktemp("spark-warehouse")
     made = session(
         "moldau-tests",

@@ -49,6 +49,7 @@ def test_the_demo_proves_its_results_after_a_kill_and_leaves_nothing(tmp_path: P
     assert "Exactly once: nothing lost, nothing doubled, nothing changed." in done.stdout
     assert (output / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (output / "demo.svg").read_text()
+    assert "Exactly once" in (output / "film.svg").read_text()
     assert list(folder.iterdir()) == []
     assert left_over(folder) == []
 
@@ -76,6 +77,7 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.chaos
 def test_on_somebody_elses_cluster_it_leaves_no_topic_and_no_group(address: str, tmp_path: Path) -> None:
     admin = admin_client(address)
     few = ("--events", "4000", "--seconds", "4", "--no-kill", "--bootstrap", address)

@@ -19,7 +19,7 @@ from tests.support.process import die_with_parent
 from tests.support.waiting import wait_until
 
 JAVAS_GREETING = "WARNING: Using incubator modules: jdk.incubator.vector"
-PROGRAM = """
+START = """
 import sys
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.functions import udf
@@ -29,7 +29,14 @@ address, topic, folder = sys.argv[1:]
 spark = session("ending", "local[2]", ui=False)
 place = {"kafka.bootstrap.servers": address}
 events = spark.readStream.format("moldau").options(**place, subscribe=topic, startingOffsets="earliest").load()
-
+"""
+COPYING = """
+copying = events.select("key", "value").writeStream.format("moldau").queryName(f"{topic}-copying")
+query = copying.options(**place, topic=f"{topic}-out", checkpointLocation=f"{folder}/copying").start()
+query.processAllAvailable()
+print("copied", flush=True)
+"""
+FAILING = """
 @udf("string")
 def refused(value):
     raise ValueError("no such value")
@@ -40,12 +47,10 @@ try:
     query.awaitTermination()
 except StreamingQueryException as error:
     print("failed" if "no such value" in str(error) else error, flush=True)
-copying = events.select("key", "value").writeStream.format("moldau").queryName(f"{topic}-copying")
-query = copying.options(**place, topic=f"{topic}-out", checkpointLocation=f"{folder}/copying").start()
-query.processAllAvailable()
-print("copied", flush=True)
-query.awaitTermination()
 """
+INTERRUPTED_PROGRAM = START + FAILING + COPYING + "query.awaitTermination()"
+#: The query is active behind the last line, and nobody has stopped the session.
+ENDING_PROGRAM = START + COPYING
 
 
 def published(admin: AdminClient, group: str) -> list[int]:
@@ -63,7 +68,7 @@ def test_a_query_fails_and_the_program_is_interrupted(
     out, err = tmp_path / "out", tmp_path / "err"
     with out.open("wb") as stdout, err.open("wb") as stderr:
         program = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, address, topic, str(tmp_path)],
+            [sys.executable, "-c", INTERRUPTED_PROGRAM, address, topic, str(tmp_path)],
             stdout=stdout,
             stderr=stderr,
             start_new_session=True,
@@ -81,6 +86,23 @@ def test_a_query_fails_and_the_program_is_interrupted(
     assert told == ["query 'failing' has failed: ValueError: no such value", INTERRUPTED]
     assert out.read_text().split() == ["failed", "copied"]
     assert code != 0
+    assert published(admin, f"{topic}-copying") == [3]
+
+
+@pytest.mark.xdist_group("spark-endings")
+def test_a_program_ends_while_a_query_is_active(address: str, admin: AdminClient, topic: str, tmp_path: Path) -> None:
+    create_topic(admin, topic)
+    produce(address, topic, ["one", "two", "three"])
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDING_PROGRAM, address, topic, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+        preexec_fn=die_with_parent,
+    )
+    assert [line for line in ended.stderr.splitlines() if line != JAVAS_GREETING] == []
+    assert (ended.returncode, ended.stdout) == (0, "copied\n")
     assert published(admin, f"{topic}-copying") == [3]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from moldau.spark.values.avro_references import merged
+from moldau.schemas.avro_references import merged
 from moldau.spark.values.avro_types import parse_avro, spark_type
 
 MONEY = {

@@ -16,12 +16,12 @@ import pytest
 from pyspark.sql.types import LongType, StructType
 
 from moldau.spark.option_table import OptionError
-from moldau.spark.values.avro_values import REFUSED_SECONDS, AvroDecoder
+from moldau.spark.values.avro_values import AvroDecoder
 from moldau.spark.values.decoding import BatchDecoder, MalformedRecord
 from moldau.spark.values.encoding import EncodingFailed, encode_batch, made_schemas, telling_schemas
 from moldau.spark.values.plan import ValuePlan, read_plan, write_plan
 from moldau.spark.values.raw_types import arrow_type
-from moldau.spark.values.registry import RegistryError, SchemaRefused
+from moldau.spark.values.registry import REFUSED_SECONDS, RegistryError, SchemaRefused
 from tests.support.schema_registry import SchemaRegistry
 
 EVENT = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
@@ -14,10 +15,18 @@ from moldau.spark.planning.options import ReadOptions, parse_read_options
 from moldau.spark.writing.options import WriteOptions, parse_write_options
 from tests.peers.java_properties import recorded_properties
 
+STORES = Path(__file__).parents[1] / "tls" / "data"
 BASE = {"kafka.bootstrap.servers": "localhost:9092"}
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="mine";'
 TLS = {"security.protocol": "SSL"}
 LOGIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "me"}
+KERBEROS = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka"}
+TOKEN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+ENDPOINT = {
+    **TOKEN,
+    "sasl.oauthbearer.token.endpoint.url": "https://tokens.example/1",
+    "sasl.jaas.config": 'OAuthBearerLoginModule required clientId="a" clientSecret="a";',
+}
 CHANGES: dict[str, tuple[str, dict[str, str]]] = {
     "acks": ("1", {}),
     "batch.size": ("10", {}),
@@ -41,6 +50,9 @@ CHANGES: dict[str, tuple[str, dict[str, str]]] = {
     "request.timeout.ms": ("7", {}),
     "retry.backoff.ms": ("7", {}),
     "sasl.jaas.config": (JAAS, {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}),
+    "sasl.kerberos.keytab": ("/me.keytab", {**KERBEROS, "sasl.kerberos.principal": "me@HERE"}),
+    "sasl.kerberos.principal": ("you@HERE", {**KERBEROS, "sasl.kerberos.keytab": "/me.keytab"}),
+    "sasl.kerberos.service.name": ("log", KERBEROS),
     "sasl.mechanism": ("SCRAM-SHA-512", {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "me"}),
     "sasl.mechanisms": ("SCRAM-SHA-512", {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "me"}),
     "sasl.password": ("mine", LOGIN),
@@ -49,6 +61,15 @@ CHANGES: dict[str, tuple[str, dict[str, str]]] = {
     "socket.connection.setup.timeout.ms": ("7", {}),
     "ssl.ca.location": ("ca.pem", TLS),
     "ssl.certificate.location": ("me.pem", TLS),
+    "enable.sasl.oauthbearer.unsecure.jwt": ("true", {**TOKEN, "sasl.oauthbearer.config": "principal=a"}),
+    "sasl.oauthbearer.client.credentials.client.id": ("b", ENDPOINT),
+    "sasl.oauthbearer.client.credentials.client.secret": ("b", ENDPOINT),
+    "sasl.oauthbearer.client.id": ("b", ENDPOINT),
+    "sasl.oauthbearer.client.secret": ("b", ENDPOINT),
+    "sasl.oauthbearer.config": ("principal=a", {**TOKEN, "enable.sasl.oauthbearer.unsecure.jwt": "true"}),
+    "sasl.oauthbearer.extensions": ("zone=a", ENDPOINT),
+    "sasl.oauthbearer.scope": ("write", ENDPOINT),
+    "sasl.oauthbearer.token.endpoint.url": ("https://tokens.example/2", ENDPOINT),
     "ssl.endpoint.identification.algorithm": ("", TLS),
     "ssl.key.location": ("me.key", TLS),
     "ssl.key.password": ("p", TLS),
@@ -56,10 +77,11 @@ CHANGES: dict[str, tuple[str, dict[str, str]]] = {
     "ssl.keystore.key": ("K", {**TLS, "ssl.keystore.certificate.chain": "C"}),
     "ssl.keystore.location": ("me.pem", {**TLS, "ssl.keystore.type": "PEM"}),
     "ssl.keystore.password": ("p", TLS),
-    "ssl.keystore.type": ("PEM", {**TLS, "ssl.keystore.location": "me.pem"}),
+    "ssl.keystore.type": ("PEM", {**TLS, "ssl.keystore.location": "me"}),
     "ssl.truststore.certificates": ("C", TLS),
     "ssl.truststore.location": ("ca.pem", {**TLS, "ssl.truststore.type": "PEM"}),
-    "ssl.truststore.type": ("PEM", {**TLS, "ssl.truststore.location": "ca.pem"}),
+    "ssl.truststore.password": ("changeit", {**TLS, "ssl.truststore.location": str(STORES / "trust.p12")}),
+    "ssl.truststore.type": ("PEM", {**TLS, "ssl.truststore.location": "ca"}),
     "transaction.timeout.ms": ("7000", {}),
 }
 """A value for each honoured property, and what it needs beside it to have a meaning."""

@@ -9,6 +9,7 @@ import re
 import pytest
 from pyspark.sql.types import StructType
 
+from moldau.client import settings
 from moldau.spark.fetching.task import ReadTask
 from moldau.spark.kafka_keys import HONOURED, IGNORED, REFUSED, kafka_keys
 from moldau.spark.option_table import OptionError, Use
@@ -65,7 +66,8 @@ def test_a_misspelt_option_is_refused_with_the_nearest_name() -> None:
     assert "there is no such option" in refusal(zzz="1")
 
 
-def test_a_login_that_cannot_be() -> None:
+def test_a_login_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "can_have_tickets", lambda: False)
     login = {"kafka__security__protocol": "SASL_PLAINTEXT"}
     unknown = refusal(**login, kafka__sasl__mechanism="SCRAM-SHA-1")
     assert "option 'kafka.sasl.mechanism': 'SCRAM-SHA-1' is none of PLAIN, SCRAM-SHA-256" in unknown

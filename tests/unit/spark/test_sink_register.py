@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from moldau.client.cluster import Cluster
-from moldau.spark.writing.errors import Fenced
+from moldau.client.errors import Fenced
 from moldau.spark.writing.identity import SinkIdentity
 from moldau.spark.writing.marker_store import MarkerStore
 from moldau.spark.writing.markers import SinkState

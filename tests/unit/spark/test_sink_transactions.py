@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from moldau.client.cluster import Cluster
+from moldau.client.errors import Fenced
 from moldau.client.settings import Address, ClientSettings
-from moldau.spark.writing.errors import Fenced
-from moldau.spark.writing.transactions import Transactions
+from moldau.client.transactions import Transactions
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.messages.end_txn import EndTxnResponse
 

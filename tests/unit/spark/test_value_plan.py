@@ -99,7 +99,7 @@ def test_what_is_refused(options: dict[str, str], problem: str) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (REGISTRY, "option 'schema.registry.url': has no meaning: neither key.format nor value.format is avro"),
+        (REGISTRY, "option 'schema.registry.url': has no meaning: neither key.format nor value.format is one of avro"),
         (REGISTRY | {"value.format": "string"}, "option 'schema.registry.url': has no meaning"),
         ({"schema.registry.basic.auth.user.info": "me:secret"}, "info': has no meaning without schema.registry.url"),
         (AVRO | {"schema.registry.basic.auth.user.info": "a:b"}, "info': has no meaning without schema.registry.url"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import StructType
 
+from moldau.client import settings
+from moldau.client.ticket_source import TicketSource
 from moldau.spark.option_table import OptionError, Use
 from moldau.spark.values.ddl import parse_type
 from moldau.spark.writing.errors import RowRefused
@@ -79,20 +81,26 @@ def test_everything_given() -> None:
             "OAUTHBEARER cannot be used for writing",
         ),
         (
-            {"kafka.security.protocol": "SASL_PLAINTEXT"},
-            "'kafka.sasl.mechanism': GSSAPI, Kafka's default where no mechanism is given, cannot be used for writing",
-        ),
-        (
             {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "SCRAM-SHA-1"},
             "'kafka.sasl.mechanism': 'SCRAM-SHA-1' is none of PLAIN",
         ),
-        ({"kafka.sasl.kerberos.keytab": "k"}, "GSSAPI, through librdkafka; not for writing"),
-        ({"kafka.sasl.oauthbearer.config": "c"}, "OAUTHBEARER, through librdkafka; not for writing"),
+        ({"kafka.sasl.oauthbearer.assertion.file": "c"}, "OAUTHBEARER, through librdkafka, with"),
     ],
 )
 def test_refused_options(given: dict[str, str], problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
         parse_write_options({**BROKER, **given}, Use.BATCH_WRITE)
+
+
+def test_kerberos_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {**BROKER, "kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.kerberos.keytab": "k"}
+    for delivery in ("at-least-once", "exactly-once"):
+        monkeypatch.setattr(settings, "can_have_tickets", lambda: True)
+        sasl = parse_write_options({**given, "delivery": delivery}, Use.STREAM_WRITE).client.sasl
+        assert sasl is not None and sasl.tickets == TicketSource(keytab="k")
+        monkeypatch.setattr(settings, "can_have_tickets", lambda: False)
+        with pytest.raises(OptionError, match=r"'kafka.sasl.mechanism': GSSAPI, Kafka's default .*moldau\[kerberos\]'"):
+            parse_write_options({**given, "delivery": delivery}, Use.STREAM_WRITE)
 
 
 def test_pauses_are_short_unless_they_are_given() -> None:

@@ -8,15 +8,13 @@ to the next, and a split may begin or end anywhere: in a batch, in a transaction
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
-from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from moldau.kernels import BatchCheck, BatchStatus, RunEnd, check_batch, records_spans
+from moldau.kernels import BatchCheck, BatchStatus, RunEnd, check_batch
+from moldau.wire.aborted import AbortedTransactions, is_abort_marker
 from moldau.wire.batch import CODEC_MASK, CONTROL_BIT, HEADER_SIZE, TRANSACTIONAL_BIT, CorruptBatchError
 from moldau.wire.compression import decompress
-from moldau.wire.control import ControlType
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from moldau.kernels import RecordColumns
 
 LARGEST_PAYLOAD: Final = 0x7FFFFFFF
-CONTROL_KEY: Final = Struct(">hh")
 
 
 class SplitDecoder:
@@ -102,32 +99,3 @@ class SplitDecoder:
                 yield
         except ValueError as error:
             raise CorruptBatchError(f"the batch at offset {batch.base_offset} cannot be read: {error}") from error
-
-
-class AbortedTransactions:
-    """Which producers are inside an aborted transaction at the offset that was reached."""
-
-    def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
-        self._ahead = deque(sorted(aborted, key=lambda transaction: transaction[1]))
-        self._open: set[int] = set()
-
-    @property
-    def any(self) -> bool:
-        return bool(self._ahead or self._open)
-
-    def reach(self, offset: int) -> None:
-        while self._ahead and self._ahead[0][1] <= offset:
-            self._open.add(self._ahead.popleft()[0])
-
-    def aborted(self, producer_id: int) -> bool:
-        return producer_id in self._open
-
-    def end(self, producer_id: int) -> None:
-        self._open.discard(producer_id)
-
-
-def is_abort_marker(records: memoryview, batch: BatchCheck) -> bool:
-    if batch.record_count < 1 or batch.attributes & CODEC_MASK:
-        return False
-    key = records_spans(records, batch.record_count)[0][2]
-    return key is not None and len(key) >= CONTROL_KEY.size and CONTROL_KEY.unpack_from(key)[1] == ControlType.ABORT

@@ -1,4 +1,5 @@
-"""The same rows through librdkafka, for SASL mechanisms that only it knows (GSSAPI, OAUTHBEARER).
+"""The same rows through librdkafka, for logins that only it knows: OAUTHBEARER with a signed assertion, and GSSAPI
+where the package gssapi is not there.
 
 Each consumed message becomes a record of a batch in memory, which the same kernel turns into columns, so that the rows
 cannot differ. It is slower: librdkafka makes an object of every message. Data loss is judged by the same rules; whether

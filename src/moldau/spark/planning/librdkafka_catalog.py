@@ -1,4 +1,5 @@
-"""The driver's view of a cluster through librdkafka, where only it can log in: SASL GSSAPI and OAUTHBEARER.
+"""The driver's view of a cluster through librdkafka, where only it can log in: OAUTHBEARER with a signed
+assertion, and GSSAPI where the package gssapi is not there.
 
 Imported only then: librdkafka is no part of what an ordinary planner process loads.
 """
@@ -16,7 +17,7 @@ from confluent_kafka import TopicPartition as RdTopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from moldau.client.cluster import longer
-from moldau.client.librdkafka import make_client, translate
+from moldau.client.librdkafka import make_client, translate, uuid_of
 from moldau.client.settings import ClientSettings
 from moldau.spark.errors import ClusterUnavailable, SourceError, no_broker_answers
 from moldau.spark.planning.catalog import GONE, PUBLISH_SECONDS, TopicView
@@ -142,8 +143,5 @@ def view_of(description: Any) -> TopicView:
 
 
 def topic_id_of(uuid: Any) -> UUID | None:
-    bits = (uuid.get_most_significant_bits() & MASK) << 64 | uuid.get_least_significant_bits() & MASK
-    return None if bits == ZERO_TOPIC_ID.int else UUID(int=bits)
-
-
-MASK: Final = (1 << 64) - 1
+    found = uuid_of(uuid)
+    return None if found == ZERO_TOPIC_ID else found

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from moldau.client.settings import ClientSettings
+from moldau.config.java_patterns import compile_pattern
 from moldau.spark.fetching.read_settings import READ_COMMITTED, READ_UNCOMMITTED, ReadSettings
 from moldau.spark.kafka_keys import kafka_properties, under_kafka_names
 from moldau.spark.option_table import (
@@ -38,7 +39,6 @@ from moldau.spark.planning.offsets import (
     parse_assignment,
     parse_partition_numbers,
 )
-from moldau.spark.planning.patterns import compile_pattern
 from moldau.spark.values.options import VALUE_OPTIONS
 from moldau.types.ids import TopicPartition
 
@@ -309,7 +309,10 @@ def read_selection(options: Mapping[str, str]) -> Selection:
         return Selection(partitions=parse_assignment(options["assign"], "assign"))
     if given == ["subscribe"]:
         return Selection(topics=read_names(options, "subscribe") or ())
-    return Selection(pattern=compile_pattern(options["subscribepattern"]))
+    try:
+        return Selection(pattern=compile_pattern(options["subscribepattern"]))
+    except ValueError as error:
+        raise OptionError("subscribePattern", str(error)) from None
 
 
 def read_start(options: Mapping[str, str], use: Use) -> tuple[str, Place]:

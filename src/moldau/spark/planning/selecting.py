@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Final
 
 from moldau.spark.errors import DataLoss, TopicMissing
 from moldau.spark.option_table import did_you_mean
@@ -12,8 +11,7 @@ from moldau.spark.planning.catalog import Catalog, TopicView
 from moldau.spark.planning.options import Selection
 from moldau.spark.planning.resolve import Lost, names
 from moldau.types.ids import TopicPartition
-
-OURS: Final = "__moldau_"
+from moldau.types.internal_topics import OWN_PREFIX
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +28,7 @@ def selected_topics(catalog: Catalog, selection: Selection) -> dict[str, TopicVi
 
 def is_internal(name: str, view: TopicView) -> bool:
     """Kafka's own topics, and those in which our sinks keep their markers: no pattern means them."""
-    return view.is_internal or name.startswith(OURS)
+    return view.is_internal or name.startswith(OWN_PREFIX)
 
 
 def selected_partitions(topics: Mapping[str, TopicView], selection: Selection) -> list[TopicPartition]:

@@ -38,7 +38,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from moldau.spark.values.avro_references import full_name, merged
+from moldau.schemas.avro_references import full_name, merged
 from moldau.spark.values.ddl import SchemaError
 
 Schema = Any

@@ -18,17 +18,11 @@ import fastavro
 import pyarrow as pa
 from pyspark.sql.types import DataType
 
-from moldau.spark.values.avro_references import full_name
+from moldau.schemas.avro_references import full_name
 from moldau.spark.values.avro_types import Schema, parse_avro, without_conversions
 from moldau.spark.values.json_values import Errors
 from moldau.spark.values.raw_types import arrow_type
-from moldau.spark.values.registry import MAGIC, PREFIX, Registry, RegistryError, SchemaRefused
-
-REFUSED_SECONDS: Final = 10.0
-"""An id without a schema is asked for again after this: it may have been registered meanwhile."""
-MOST_REFUSED: Final = 10_000
-"""Bytes that were never Avro name more and more ids."""
-
+from moldau.spark.values.registry import MAGIC, PREFIX, Known, Registry, RegistryError, SchemaRefused
 
 CAUSES: Final[tuple[tuple[type[Exception], str], ...]] = (
     (IndexError, "it names a branch of a union, or a symbol of an enum, that the schema does not have"),
@@ -47,10 +41,7 @@ class AvroDecoder:
         self._reader = fastavro.parse_schema(without_conversions(parsed))
         self._stored = stored_type(parsed, {})
         self._registry = registry
-        self._monotonic = monotonic
-        self._writers: dict[int, Schema] = {}
-        self._refused: dict[int, tuple[float, str]] = {}
-        """Until when, and why."""
+        self._writers: Known[int, Schema] = Known(self._asked, monotonic)
 
     def decode(self, column: pa.Array) -> tuple[pa.Array, Errors]:
         rows: list[Any] = []
@@ -81,7 +72,7 @@ class AvroDecoder:
                 raise ValueError(f"it begins with {magic}, not with the zero byte of a registered schema")
             if schema_id < 0:
                 raise ValueError(f"{schema_id} is no id of a schema")
-            writer, start = self._writer(schema_id), PREFIX.size
+            writer, start = self._writers.get(schema_id), PREFIX.size
         stream = io.BytesIO(data)
         stream.seek(start)
         value = fastavro.schemaless_reader(stream, writer, None if writer is self._reader else self._reader)
@@ -98,21 +89,6 @@ class AvroDecoder:
         if known is None:
             return said
         return f"{said}; the schema it is read with has to be the one it was written with, down to what may be null"
-
-    def _writer(self, schema_id: int) -> Schema:
-        known = self._writers.get(schema_id)
-        if known is None:
-            until, reason = self._refused.get(schema_id, (float("-inf"), ""))
-            if self._monotonic() < until:
-                raise SchemaRefused(reason)
-            try:
-                known = self._writers[schema_id] = self._asked(schema_id)
-            except SchemaRefused as error:
-                if len(self._refused) >= MOST_REFUSED:
-                    self._refused.clear()
-                self._refused[schema_id] = self._monotonic() + REFUSED_SECONDS, str(error)
-                raise
-        return known
 
     def _asked(self, schema_id: int) -> Schema:
         assert self._registry is not None

@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql.types import DataType, StructType
 
 from moldau.spark.option_table import OptionError
-from moldau.spark.values.options import AVRO, RAW
+from moldau.spark.values.options import JSON_SCHEMA, PROTOBUF, RAW, REGISTERED
 
 REGISTRY: Final = "schema.registry.url"
 LOGIN: Final = "schema.registry.basic.auth.user.info"
@@ -18,11 +18,18 @@ REGISTER: Final = "auto.register.schemas"
 
 
 def check_registry_options(options: Mapping[str, str], formats: Mapping[str, str]) -> None:
-    if REGISTRY in options and AVRO not in formats.values():
-        raise OptionError(REGISTRY, "has no meaning: neither key.format nor value.format is avro")
+    if REGISTRY in options and not set(REGISTERED) & set(formats.values()):
+        told = f"has no meaning: neither key.format nor value.format is one of {', '.join(REGISTERED)}"
+        raise OptionError(REGISTRY, told)
     for side, form in formats.items():
         subject = f"{side}.subject"
-        if subject in options and form != AVRO:
+        if form == JSON_SCHEMA and REGISTRY not in options:
+            raise OptionError(
+                REGISTRY, f"is missing: {side}.format=jsonschema needs it; JSON without a registry is json"
+            )
+        if f"{side}.message" in options and form != PROTOBUF:
+            raise OptionError(f"{side}.message", f"has no meaning with {side}.format={form}")
+        if subject in options and form not in REGISTERED:
             raise OptionError(subject, f"has no meaning with {side}.format={form}")
         if subject in options and not options[subject].strip():
             raise OptionError(subject, "is empty")
@@ -42,7 +49,9 @@ def check_read_schemas(options: Mapping[str, str], formats: Mapping[str, str]) -
 
 def check_written_schemas(options: Mapping[str, str], formats: Mapping[str, str]) -> None:
     for side, form in formats.items():
-        if f"{side}.schema" in options and form != AVRO:
+        if f"{side}.message" in options and f"{side}.schema" not in options:
+            raise OptionError(f"{side}.message", f"has no meaning when writing without {side}.schema")
+        if f"{side}.schema" in options and form not in REGISTERED:
             raise OptionError(
                 f"{side}.schema",
                 f"has no meaning when writing with {side}.format={form}: the type of the column {side!r} decides",

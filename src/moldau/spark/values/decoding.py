@@ -10,9 +10,8 @@ from pyspark.sql.types import StructType
 
 from moldau.spark.errors import SourceError
 from moldau.spark.values.json_values import Errors
-from moldau.spark.values.options import DROPMALFORMED, FAILFAST
+from moldau.spark.values.options import DROPMALFORMED, FAILFAST, JSON_SCHEMA, PROTOBUF
 from moldau.spark.values.plan import ERROR, OFFSET, Side, ValuePlan
-from moldau.spark.values.raw_types import arrow_type
 
 SHOWN_BYTES: Final = 60
 
@@ -51,10 +50,21 @@ def decoder_of(side: Side, plan: ValuePlan) -> Decoder:
         from moldau.spark.values.json_values import JsonDecoder
 
         return JsonDecoder(side.kind)
+    if side.format == JSON_SCHEMA:
+        from moldau.spark.values.json_registered import RegisteredJsonDecoder
+
+        assert plan.registry is not None
+        return RegisteredJsonDecoder(side.kind, plan.registry)
+    assert side.schema is not None
+    if side.format == PROTOBUF:
+        from moldau.spark.values.protobuf_values import ProtobufDecoder
+
+        assert side.message is not None
+        assert isinstance(side.kind, StructType)
+        return ProtobufDecoder(side.schema, side.message, side.kind, plan.registry)
     from moldau.spark.values.avro_values import AvroDecoder
 
-    assert side.avro is not None
-    return AvroDecoder(side.avro, side.kind, plan.registry)
+    return AvroDecoder(side.schema, side.kind, plan.registry)
 
 
 def decode_batches(
@@ -127,7 +137,3 @@ def reasons(failed: dict[str, Errors], rows: int) -> pa.Array:
         for row, error in errors.items():
             texts[row] = f"{texts[row]}; {name}: {error}" if row in texts else f"{name}: {error}"
     return pa.array([texts.get(row) for row in range(rows)], pa.string())
-
-
-def target_schema(schema: StructType) -> pa.Schema:
-    return pa.schema([pa.field(field.name, arrow_type(field.dataType)) for field in schema])

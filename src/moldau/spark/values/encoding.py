@@ -5,6 +5,7 @@
             number, NaN and infinities as text
     avro    one value per row with the schema that was given, or one made from the column's type; with a registry behind
             the zero byte and the schema's id
+    protobuf, jsonschema   likewise; a JSON Schema that was given is held against every row
 
 A null stays null: it is what deletes a key from a compacted topic.
 """
@@ -41,9 +42,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from moldau.schemas.avro_references import merged
 from moldau.spark.errors import SourceError
-from moldau.spark.values.avro_references import merged
 from moldau.spark.values.avro_types import avro_as_given, avro_schema, spark_type
+from moldau.spark.values.options import AVRO, JSON_SCHEMA, PROTOBUF
 from moldau.spark.values.plan import Side, ValuePlan
 from moldau.spark.values.registry import MAGIC, PREFIX
 
@@ -82,14 +84,34 @@ def telling_schemas(batches: Iterator[pa.RecordBatch], plan: ValuePlan) -> Itera
 
 def made_schemas(columns: pa.Schema, plan: ValuePlan) -> list[tuple[str, str]]:
     """Those that are made from columns and that no registry keeps."""
-    sides = {side.name: side for side in plan.sides if side.format == "avro" and side.avro is None}
+    sides = {side.name: side for side in plan.sides if side.format in MADE and side.schema is None}
     if plan.registry is not None:
         return []
     return [
-        (side.name, json.dumps(avro_schema(from_arrow_type(field.type), side.name, may_be_null=False)))
+        (side.name, MADE[side.format](from_arrow_type(field.type), side.name))
         for field in columns
         if (side := sides.get(field.name.lower())) is not None
     ]
+
+
+def made_avro(kind: DataType, name: str) -> str:
+    return json.dumps(avro_schema(kind, name, may_be_null=False))
+
+
+def made_protobuf(kind: DataType, name: str) -> str:
+    """Its descriptor in base64, which is what `value.schema` takes."""
+    return base64.b64encode(made_file(kind, name).SerializeToString(deterministic=True)).decode()
+
+
+def made_file(kind: DataType, name: str) -> Any:
+    from moldau.spark.values.protobuf_types import file_for
+
+    if not isinstance(kind, StructType):
+        raise EncodingFailed(f"{name}.format=protobuf writes structs, not {kind.simpleString()}")
+    return file_for(kind, name)
+
+
+MADE: Final[dict[str, Callable[[DataType, str], str]]] = {AVRO: made_avro, PROTOBUF: made_protobuf}
 
 
 def encoded(column: pa.Array, side: Side, plan: ValuePlan) -> pa.Array:
@@ -101,7 +123,9 @@ def encoded(column: pa.Array, side: Side, plan: ValuePlan) -> pa.Array:
     try:
         if side.format == "json":
             return pa.array(json_texts(column, kind), pa.string()).cast(pa.binary())
-        write = avro_writer(kind, side, plan)
+        if side.format == JSON_SCHEMA:
+            return registered_json(json_texts(column, kind), kind, side, plan)
+        write = protobuf_writer(kind, side, plan) if side.format == PROTOBUF else avro_writer(kind, side, plan)
         return pa.array([None if row is None else write(row) for row in python_rows(column, kind)], pa.binary())
     except SourceError:
         raise
@@ -194,6 +218,50 @@ PLAIN_TEXTS: Final[tuple[tuple[tuple[type[DataType], ...], Text], ...]] = (
 )
 
 
+# -- with a schema -----------------------------------------------------------------------------------------------------
+
+
+def prefix_of(side: Side, plan: ValuePlan, schema: str, kind: str) -> bytes:
+    """What stands before each value: nothing without a registry."""
+    if plan.registry is None:
+        return b""
+    if side.subject is None:
+        raise EncodingFailed(f"{side.name}.subject is missing: without the option topic it is not clear")
+    return PREFIX.pack(MAGIC, plan.registry.id_of(side.subject, schema, kind, register=plan.register))
+
+
+def registered_json(texts: list[str | None], kind: DataType, side: Side, plan: ValuePlan) -> pa.Array:
+    from moldau.spark.values.json_registered import checking
+    from moldau.spark.values.json_schema_types import schema_for
+
+    prefix = prefix_of(side, plan, side.schema or schema_for(kind, side.name), "JSON")
+    if side.schema is not None:
+        check = checking(side.schema)
+        for text in texts:
+            if text is not None:
+                check(text)
+    return pa.array([None if text is None else prefix + text.encode() for text in texts], pa.binary())
+
+
+def protobuf_writer(kind: DataType, side: Side, plan: ValuePlan) -> Written:
+    from moldau.schemas.descriptors import files_of, indexes_of, message_of
+    from moldau.schemas.framing import written_indexes
+    from moldau.spark.values.protobuf_values import message_writer, unpacked
+
+    if side.schema is None:
+        files, name = files_of(made_protobuf(kind, side.name), {}), side.name
+    else:
+        assert side.message is not None
+        files, name = unpacked(side.schema), side.message
+    descriptor = message_of(files, name)
+    text = base64.b64encode(files[-1].SerializeToString(deterministic=True)).decode()
+    prefix = prefix_of(side, plan, text, "PROTOBUF")
+    if prefix:
+        prefix += written_indexes(indexes_of(descriptor))
+    write = message_writer(descriptor)
+    return lambda row: prefix + write(row)
+
+
 # -- Avro ----------------------------------------------------------------------------------------------------------
 
 
@@ -201,18 +269,13 @@ def avro_writer(kind: DataType, side: Side, plan: ValuePlan) -> Written:
     import fastavro
     from fastavro.validation import validate
 
-    given = avro_schema(kind, side.name, may_be_null=False) if side.avro is None else avro_as_given(side.avro)
+    given = avro_schema(kind, side.name, may_be_null=False) if side.schema is None else avro_as_given(side.schema)
     schema = merged(given)
     parsed = fastavro.parse_schema(schema)
-    prefix = b""
-    if plan.registry is not None:
-        if side.subject is None:
-            raise EncodingFailed(f"{side.name}.subject is missing: without the option topic it is not clear")
-        schema_id = plan.registry.id_of(side.subject, json.dumps(given), register=plan.register)
-        prefix = PREFIX.pack(MAGIC, schema_id)
+    prefix = prefix_of(side, plan, json.dumps(given), "AVRO")
 
     # fastavro writes what does not fit, such as a long as an int, without a word: it has to be asked before.
-    is_other = side.avro is not None and spark_type(schema).simpleString() != kind.simpleString()
+    is_other = side.schema is not None and spark_type(schema).simpleString() != kind.simpleString()
 
     def write(value: Any) -> bytes:
         if is_other:

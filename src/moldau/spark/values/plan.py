@@ -25,8 +25,8 @@ from moldau.spark.values.consistency import (
     check_written_schemas,
 )
 from moldau.spark.values.ddl import SchemaError, parse_type
-from moldau.spark.values.options import FORMATS, MODES, PERMISSIVE, RAW
-from moldau.spark.values.registry import Registry, RegistryError
+from moldau.spark.values.options import AVRO, FORMATS, JSON_SCHEMA, MODES, PERMISSIVE, PROTOBUF, RAW
+from moldau.spark.values.registry import Registry, RegistryError, Whole
 
 KEY: Final = "key"
 VALUE: Final = "value"
@@ -42,8 +42,11 @@ class Side:
     format: str = RAW
     kind: DataType | None = None
     """Spark's type of what is decoded; None for raw, and when writing."""
-    avro: str | None = None
+    schema: str | None = None
+    """Of Avro and JSON its text; of Protobuf the descriptors, in base64."""
     subject: str | None = None
+    message: str | None = None
+    """Of Protobuf: the full name."""
 
     @property
     def typed(self) -> bool:
@@ -139,14 +142,41 @@ def write_plan(options: Mapping[str, str]) -> ValuePlan:
     registry = read_registry(options)
     check_registry_options(options, formats)
     check_written_schemas(options, formats)
-    sides = []
-    for name, form in formats.items():
-        schema = options.get(f"{name}.schema")
-        if schema is not None:
-            checked(f"{name}.schema", lambda schema=schema: spark_type(parse_avro(schema)))
-        sides.append(Side(name, form, avro=schema, subject=subject_of(name, options)))
+    sides = [written_side(name, form, options) for name, form in formats.items()]
     register = read_flag(options, REGISTER, True)
     return ValuePlan(key=sides[0], value=sides[1], registry=registry, register=register)
+
+
+def written_side(name: str, form: str, options: Mapping[str, str]) -> Side:
+    schema, message = options.get(f"{name}.schema"), options.get(f"{name}.message")
+    if schema is not None and form == PROTOBUF:
+        schema, message, _ = protobuf_parts(f"{name}.schema", Whole(schema), message)
+    elif schema is not None and form == AVRO:
+        text = schema
+        checked(f"{name}.schema", lambda: spark_type(parse_avro(text)))
+    elif schema is not None and form == JSON_SCHEMA:
+        checked(f"{name}.schema", lambda text=schema: json_schema_type(Whole(text)))
+    return Side(name, form, schema=schema, subject=subject_of(name, options), message=message)
+
+
+def protobuf_parts(option: str, whole: Whole, message: str | None) -> tuple[str, str, DataType]:
+    """Descriptors, the message's name, its type."""
+    from moldau.schemas.descriptors import message_of
+    from moldau.schemas.model import SchemaError as Refused
+    from moldau.spark.values import protobuf_types, protobuf_values
+
+    try:
+        files, name = protobuf_values.settled(whole.text, whole.referred, message)
+        descriptor = message_of(files, name)
+    except Refused as error:
+        raise OptionError(option, str(error)) from None
+    return protobuf_values.packed(files), name, checked(option, lambda: protobuf_types.spark_type(descriptor))
+
+
+def json_schema_type(whole: Whole) -> DataType:
+    from moldau.spark.values.json_schema_types import spark_type as type_of
+
+    return type_of(whole.text, whole.referred)
 
 
 def read_formats(options: Mapping[str, str]) -> dict[str, str]:
@@ -175,22 +205,33 @@ def read_side(name: str, form: str, options: Mapping[str, str], registry: Regist
                 f"{name}.schema", f"is missing: {name}.format=json needs it, such as 'id BIGINT, at DATE'"
             )
         return Side(name, form, nullable(checked(f"{name}.schema", lambda: parse_type(schema))))
-    subject = subject_of(name, options)
-    if schema is None:
-        schema = schema_from_registry(name, subject, registry)
-    text = schema
-    return Side(name, form, checked(f"{name}.schema", lambda: spark_type(parse_avro(text))), text, subject)
+    subject, option = subject_of(name, options), f"{name}.schema"
+    if form == PROTOBUF:
+        whole = Whole(schema) if schema is not None else latest(name, form, subject, registry)
+        packed, message, kind = protobuf_parts(option, whole, options.get(f"{name}.message"))
+        return Side(name, form, kind, packed, subject, message)
+    if form == JSON_SCHEMA:
+        if schema is not None:
+            return Side(name, form, nullable(checked(option, lambda: parse_type(schema))), subject=subject)
+        whole = latest(name, form, subject, registry)
+        return Side(name, form, checked(option, lambda: json_schema_type(whole)), subject=subject)
+    text = schema if schema is not None else latest(name, form, subject, registry).text
+    return Side(name, form, checked(option, lambda: spark_type(parse_avro(text))), text, subject)
 
 
-def schema_from_registry(name: str, subject: str | None, registry: Registry | None) -> str:
+KINDS: Final = {PROTOBUF: "PROTOBUF", JSON_SCHEMA: "JSON"}
+
+
+def latest(name: str, form: str, subject: str | None, registry: Registry | None) -> Whole:
+    """The newest schema of the registry's subject."""
     if registry is None:
-        raise OptionError(f"{name}.schema", f"is missing: {name}.format=avro needs it, or schema.registry.url")
+        raise OptionError(f"{name}.schema", f"is missing: {name}.format={form} needs it, or schema.registry.url")
     if subject is None:
         raise OptionError(
             f"{name}.subject", "is missing: with more than one topic it is not clear which schema to read"
         )
     try:
-        return registry.latest(subject)
+        return registry.latest_of(subject, KINDS[form]) if form in KINDS else Whole(registry.latest(subject))
     except RegistryError as error:
         raise OptionError(f"{name}.subject", str(error)) from None
 

@@ -16,14 +16,16 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
+from moldau.schemas.avro_references import merged
+from moldau.schemas.model import AVRO, PROTOBUF
 from moldau.spark.errors import SourceError
-from moldau.spark.values.avro_references import merged
 
 if TYPE_CHECKING:
     from urllib.error import HTTPError
@@ -34,6 +36,14 @@ MAGIC: Final = 0
 SECONDS: Final = 10.0
 SERVER_ERRORS: Final = 500
 CONTENT: Final = "application/vnd.schemaregistry.v1+json"
+FORMS: Final = {PROTOBUF: "?format=serialized"}
+"""Descriptors, which need no compiler; registries that do not know the form give text."""
+REFUSED_SECONDS: Final = 10.0
+"""An id without a schema is asked for again after this: it may have been registered meanwhile."""
+MOST_REFUSED: Final = 10_000
+"""Bytes that were never written by a serializer name more and more ids."""
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class RegistryError(SourceError):
@@ -42,6 +52,14 @@ class RegistryError(SourceError):
 
 class SchemaRefused(RegistryError):
     """The registry was asked, and there is no schema that could be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A schema, and by name the texts of all that it refers to, those that need nothing first."""
+
+    text: str
+    referred: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +76,17 @@ class Registry:
     def latest(self, subject: str) -> str:
         return whole_schema(self, self.version(subject, "latest"), f"subject {subject}")
 
-    def version(self, subject: str, version: object) -> dict[str, Any]:
-        return self.ask(f"/subjects/{quote(subject, safe='')}/versions/{version}")
+    def by_id(self, schema_id: int, kind: str) -> Whole:
+        return whole_by_id(self, schema_id, kind)
 
-    def id_of(self, subject: str, schema: str, *, register: bool) -> int:
-        return schema_id_of(self, subject, schema, register)
+    def latest_of(self, subject: str, kind: str) -> Whole:
+        return collected(self, self.version(subject, "latest", kind), f"subject {subject}", kind)
+
+    def version(self, subject: str, version: object, kind: str = AVRO) -> dict[str, Any]:
+        return self.ask(f"/subjects/{quote(subject, safe='')}/versions/{version}{FORMS.get(kind, '')}")
+
+    def id_of(self, subject: str, schema: str, kind: str = AVRO, *, register: bool) -> int:
+        return schema_id_of(self, subject, schema, kind, register)
 
     def ask(self, path: str, body: dict[str, str] | None = None) -> dict[str, Any]:
         from urllib.error import HTTPError
@@ -103,25 +127,52 @@ def schema_by_id(registry: Registry, schema_id: int) -> str:
     return whole_schema(registry, registry.ask(f"/schemas/ids/{schema_id}"), f"schema {schema_id}")
 
 
+@lru_cache(maxsize=10_000)
+def whole_by_id(registry: Registry, schema_id: int, kind: str) -> Whole:
+    answer = registry.ask(f"/schemas/ids/{schema_id}{FORMS.get(kind, '')}")
+    return collected(registry, answer, f"schema {schema_id}", kind)
+
+
 @lru_cache(maxsize=1000)
-def schema_id_of(registry: Registry, subject: str, schema: str, register: bool) -> int:
+def schema_id_of(registry: Registry, subject: str, schema: str, kind: str, register: bool) -> int:
     path = f"/subjects/{quote(subject, safe='')}" + ("/versions" if register else "")
-    answer = registry.ask(path, {"schema": schema})
+    body = {"schema": schema} if kind == AVRO else {"schema": schema, "schemaType": kind}
+    answer = registry.ask(path, body)
     if not isinstance(answer.get("id"), int):
         raise RegistryError(f"the schema registry gave no id for subject {subject}: {answer}")
     return int(answer["id"])
 
 
+def collected(registry: Registry, answer: dict[str, Any], what: str, kind: str) -> Whole:
+    found: dict[str, str] = {}
+
+    def add(schema: dict[str, Any], around: tuple[str, ...]) -> None:
+        for each in schema.get("references") or ():
+            try:
+                name, subject, version = str(each["name"]), str(each["subject"]), each["version"]
+            except (KeyError, TypeError):
+                raise SchemaRefused(f"{what} refers to a schema without its name, subject and version") from None
+            if name in around:
+                raise SchemaRefused(f"{what} refers to {name}, which refers to itself")
+            if name not in found:
+                other = registry.version(subject, version, kind)
+                add(other, (*around, name))
+                found[name] = schema_text(other, f"subject {subject}, to which {what} refers,", kind)
+
+    add(answer, ())
+    return Whole(schema_text(answer, what, kind), found)
+
+
 def whole_schema(registry: Registry, answer: dict[str, Any], what: str) -> str:
     """With all that it refers to, and that these refer to."""
-    text = avro_text(answer, what)
+    text = schema_text(answer, what)
     referred: dict[tuple[str, str], str] = {}
     ahead = references(answer, what)
     while ahead:
         subject, version = ahead.pop()
         if (subject, version) not in referred:
             found = registry.version(subject, version)
-            referred[subject, version] = avro_text(found, f"subject {subject}, to which {what} refers,")
+            referred[subject, version] = schema_text(found, f"subject {subject}, to which {what} refers,")
             ahead += references(found, f"subject {subject}")
     if not referred:
         return text
@@ -138,10 +189,10 @@ def references(answer: dict[str, Any], what: str) -> list[tuple[str, str]]:
         raise SchemaRefused(f"{what} refers to a schema without its subject and version") from None
 
 
-def avro_text(answer: dict[str, Any], what: str) -> str:
-    kind = answer.get("schemaType", "AVRO")
-    if kind != "AVRO":
-        raise SchemaRefused(f"{what} is {kind}, not AVRO")
+def schema_text(answer: dict[str, Any], what: str, wanted: str = AVRO) -> str:
+    kind = answer.get("schemaType", AVRO)
+    if kind != wanted:
+        raise SchemaRefused(f"{what} is {kind}, not {wanted}")
     if not isinstance(answer.get("schema"), str):
         raise RegistryError(f"the schema registry gave no schema for {what}")
     return str(answer["schema"])
@@ -160,3 +211,28 @@ def json_object(error: HTTPError) -> dict[str, Any]:
     except (ValueError, OSError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+class Known(Generic[K, V]):
+    """What was learnt of the registry, for good; what it refused, for a while."""
+
+    def __init__(self, ask: Callable[[K], V], monotonic: Callable[[], float]) -> None:
+        self._ask = ask
+        self._monotonic = monotonic
+        self._found: dict[K, V] = {}
+        self._refused: dict[K, tuple[float, str]] = {}
+        """Until when, and why."""
+
+    def get(self, key: K) -> V:
+        if key not in self._found:
+            until, reason = self._refused.get(key, (float("-inf"), ""))
+            if self._monotonic() < until:
+                raise SchemaRefused(reason)
+            try:
+                self._found[key] = self._ask(key)
+            except SchemaRefused as error:
+                if len(self._refused) >= MOST_REFUSED:
+                    self._refused.clear()
+                self._refused[key] = self._monotonic() + REFUSED_SECONDS, str(error)
+                raise
+        return self._found[key]

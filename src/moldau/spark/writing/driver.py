@@ -9,6 +9,7 @@ from typing import Final
 
 from moldau.client.cluster import CoordinatorKind
 from moldau.client.errors import ClientError, ConnectionLost
+from moldau.client.transactions import OpenTransaction, end_transaction
 from moldau.spark.writing.decisions import audit, refuse_stale
 from moldau.spark.writing.errors import SinkError
 from moldau.spark.writing.identity import Attempt, SinkIdentity
@@ -18,7 +19,6 @@ from moldau.spark.writing.markers import SinkState
 from moldau.spark.writing.options import WriteOptions
 from moldau.spark.writing.sink_state import SinkRegister
 from moldau.spark.writing.task import TaskOutcome
-from moldau.spark.writing.transactions import OpenTransaction, end_transaction
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 

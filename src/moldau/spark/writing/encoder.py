@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
+from moldau.client.transactions import ProducerId
 from moldau.kernels import crc32c, digest_rows, encode_records, order_rows, route_rows
 from moldau.kernels.encode import STICKY_ROWS
 from moldau.spark.writing.errors import RowRefused
 from moldau.spark.writing.rows import Rows
-from moldau.spark.writing.transactions import ProducerId
 from moldau.types.ids import NO_EPOCH, TopicPartition
 from moldau.wire.batch import ATTRIBUTES_AT, CRC_AT, HEADER, HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, TRANSACTIONAL_BIT
 from moldau.wire.compression import Codec, compress

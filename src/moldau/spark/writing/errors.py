@@ -83,18 +83,5 @@ class TakenOver(SinkError):
         )
 
 
-class Fenced(SinkError):
-    """Another attempt at this task has taken its transactional id."""
-
-
-class TransactionTimedOut(SinkError):
-    def __init__(self, transactional_id: str) -> None:
-        super().__init__(
-            f"the broker has ended the transaction of {transactional_id!r}: it was open for longer than its time-out. "
-            "Raise kafka.transaction.timeout.ms (the broker caps it with transaction.max.timeout.ms), or stageBytes, "
-            "so that it is opened later"
-        )
-
-
 class RowRefused(SinkError):
     """A row cannot become a record; the message names the column."""

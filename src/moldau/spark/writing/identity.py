@@ -12,8 +12,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-MARKER_TOPIC: Final = "__moldau_sink_markers"
-GROUP_PREFIX: Final = "__moldau_sink/"
+from moldau.types.internal_topics import OWN_PREFIX
+
+MARKER_TOPIC: Final = f"{OWN_PREFIX}_sink_markers"
+GROUP_PREFIX: Final = f"{OWN_PREFIX}_sink/"
 DEFAULT_PREFIX: Final = "moldau"
 SINK_OF_TOPIC_COLUMN: Final = "topic-column"
 STATE_PARTITION: Final = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from moldau.client.cluster import Cluster, check
@@ -17,6 +17,7 @@ from moldau.client.errors import ConnectionLost
 from moldau.client.settings import Address, ClientSettings
 from moldau.spark.errors import ClusterUnavailable, TopicMissing, no_broker_answers
 from moldau.spark.writing.errors import SinkError
+from moldau.spark.writing.new_topics import NewTopics, create, rule_for
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.messages.metadata import MetadataResponse
 
@@ -70,12 +71,16 @@ class Links:
         self._data[address] = opened = Connection(address, self.settings)
         return opened
 
-    def partition_count(self, topic: str) -> int:
-        """Of a topic that exists or that the broker creates when it is asked for, as for any Kafka producer."""
+    def partition_count(self, topic: str, new_topics: Sequence[NewTopics] = ()) -> int:
+        """Of a topic that exists, that is made here as `new_topics` say, or that the broker creates when it is asked
+        for, as for any Kafka producer."""
+        rule = rule_for(topic, new_topics)
+        if rule is not None and self._is_missing(topic):
+            create(self.cluster, topic, rule)
         missing = Missing(self._monotonic)
 
         def look() -> int:
-            (found,) = missing.watched(lambda: self.cluster.metadata([topic], create=True)).topics
+            (found,) = missing.watched(lambda: self.cluster.metadata([topic], create=rule is None)).topics
             check(found.error_code, f"topic {topic!r}")
             if any(partition.leader_id < 0 for partition in found.partitions):
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {topic!r} has no leaders yet")
@@ -87,6 +92,10 @@ class Links:
             if isinstance(error, KafkaError) and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
             raise SinkError(f"topic {topic!r} does not exist and the broker does not create it") from error
+
+    def _is_missing(self, topic: str) -> bool:
+        (found,) = self.cluster.retrying(lambda: self.cluster.metadata([topic])).topics
+        return found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def nobody_answers(self, cause: ConnectionLost) -> ClusterUnavailable:
         return no_broker_answers(self.settings.bootstrap, cause, self.settings.total_seconds)

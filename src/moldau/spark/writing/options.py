@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from moldau.client.login import WIRE_MECHANISMS, described_mechanism
+from moldau.client.login import WIRE_MECHANISMS, chosen_mechanism, described_mechanism
 from moldau.client.settings import ClientSettings
+from moldau.client.ticket_source import MISSING
 from moldau.spark.kafka_keys import kafka_properties, under_kafka_names
 from moldau.spark.option_table import (
     WRITE,
@@ -22,6 +23,7 @@ from moldau.spark.option_table import (
 from moldau.spark.patience import with_patience
 from moldau.spark.values.options import VALUE_OPTIONS
 from moldau.spark.writing.identity import DEFAULT_PREFIX, SINK_ID, default_sink_id
+from moldau.spark.writing.new_topics import NAME, NewTopics, read_new_topics
 from moldau.wire.compression import Codec
 
 EXACTLY_ONCE: Final = "exactly-once"
@@ -88,6 +90,14 @@ WRITE_OPTIONS: Final = (
         "completes the write, or finds it complete. `foreachBatch` needs neither",
     ),
     Option("batchId", BATCH, "the streaming query's", "see `queryId`; has to grow from write to write"),
+    Option(
+        NAME,
+        WRITE,
+        "",
+        "what topics that are missing are made with, by the writer and not by the broker: a JSON list of objects with "
+        "`include` and `exclude` (lists of patterns of names), `partitions`, `replication` and `configs`, of which the "
+        'first that matches counts: `[{"partitions": 3, "configs": {"cleanup.policy": "compact"}}]`',
+    ),
     Option("includeHeaders", WRITE, "", "accepted for compatibility: a column `headers` is written if it is there"),
 )
 OPTIONS: Final = WRITE_OPTIONS + VALUE_OPTIONS
@@ -112,6 +122,7 @@ class WriteOptions:
     query: str | None
     batch: int | None
     client: ClientSettings
+    new_topics: tuple[NewTopics, ...]
     properties: Mapping[str, str]
     """Honoured Kafka properties under Java's names."""
 
@@ -155,6 +166,7 @@ def parse_write_options(given: Mapping[str, str], use: Use) -> WriteOptions:
         query=read_name(options, "queryId", "") or None,
         batch=batch,
         client=client,
+        new_topics=read_new_topics(options),
         properties=properties,
     )
     if not exactly_once:
@@ -171,9 +183,10 @@ def refuse_options_of_exactly_once(options: Mapping[str, str]) -> None:
 def refuse_librdkafka_mechanisms(client: ClientSettings, properties: Mapping[str, str]) -> None:
     """Encoded batches go over a connection of our own, and librdkafka lends none."""
     if client.needs_librdkafka:
+        others = f"{described_mechanism(properties)} cannot be used for writing; {', '.join(WIRE_MECHANISMS)} can"
+        is_kerberos = chosen_mechanism(properties) == "GSSAPI"
         raise OptionError(
-            "kafka.sasl.mechanism",
-            f"{described_mechanism(properties)} cannot be used for writing; {', '.join(WIRE_MECHANISMS)} can",
+            "kafka.sasl.mechanism", f"{described_mechanism(properties)}: {MISSING}" if is_kerberos else others
         )
 
 

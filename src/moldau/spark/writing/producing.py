@@ -15,10 +15,10 @@ from moldau.client.cluster import longer, passes
 from moldau.client.connection import Connection
 from moldau.client.core import Pending
 from moldau.client.errors import ConnectionLost
+from moldau.client.transactions import ProducerId, Transactions
 from moldau.spark.writing.encoder import SealedBatch
 from moldau.spark.writing.errors import RowRefused, SinkError
 from moldau.spark.writing.links import Links
-from moldau.spark.writing.transactions import ProducerId, Transactions
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TopicPartition
 from moldau.wire.batch import add_to_sequence

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from moldau.client.cluster import Cluster
-from moldau.client.errors import ClientError
+from moldau.client.errors import ClientError, Fenced
+from moldau.client.transactions import Transactions
 from moldau.spark.writing import decisions
-from moldau.spark.writing.errors import Fenced, TakenOver
+from moldau.spark.writing.errors import TakenOver
 from moldau.spark.writing.identity import MARKER_TOPIC, STATE_PARTITION, Attempt, SinkIdentity, marker_partition
 from moldau.spark.writing.marker_store import MarkerStore
 from moldau.spark.writing.markers import SinkState, TaskMarker, taker_name
-from moldau.spark.writing.transactions import Transactions
 from moldau.types.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")

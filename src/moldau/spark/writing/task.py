@@ -15,26 +15,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.client.cluster import check
-from moldau.client.errors import ClientError, ConnectionLost
+from moldau.client.errors import ClientError, ConnectionLost, Fenced
+from moldau.client.transactions import (
+    OpenTransaction,
+    ProducerId,
+    Transactions,
+    end_transaction,
+)
+from moldau.config.retention import OLD_MS
 from moldau.kernels import murmur2
 from moldau.spark.writing.decisions import Step, TaskResult, compare, next_step, refuse_stale
 from moldau.spark.writing.encoder import Compression, RowEncoder, SealedBatch, Topics
-from moldau.spark.writing.errors import Fenced, RowRefused, SinkError
+from moldau.spark.writing.errors import RowRefused, SinkError
 from moldau.spark.writing.identity import MARKER_TOPIC, Attempt, SinkIdentity, marker_partition
 from moldau.spark.writing.links import Links
 from moldau.spark.writing.marker_store import MarkerStore
 from moldau.spark.writing.markers import TaskMarker
 from moldau.spark.writing.options import WriteOptions
 from moldau.spark.writing.producing import NO_PRODUCER, Producer, ProduceSettings
-from moldau.spark.writing.retention import OLD_MS, warn_of_retention
+from moldau.spark.writing.retention import warn_of_retention
 from moldau.spark.writing.rows import Layout, read_rows
 from moldau.spark.writing.sink_state import SinkRegister
-from moldau.spark.writing.transactions import (
-    OpenTransaction,
-    ProducerId,
-    Transactions,
-    end_transaction,
-)
 from moldau.types.errors import KafkaError
 from moldau.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -126,7 +127,7 @@ class RowWriter(ABC):
         known = self._topics.index(topic)
         if known is not None:
             return known
-        count = self.links.partition_count(topic)
+        count = self.links.partition_count(topic, self.options.new_topics)
         start = murmur2(f"{self.attempt.batch}/{self.attempt.task}".encode()) % count
         return self._topics.add(topic, count, start)
 
