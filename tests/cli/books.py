@@ -27,6 +27,17 @@ MY_TOPIC = f"kafka-topics.sh {ZOOKEEPER} --create --topic my_test_topic --partit
 TEST = f"kafka-topics.sh {ZOOKEEPER} --create --topic test"
 TYPE_HELLO = "bin/kafka-console-producer.sh --broker-list localhost:9092 --topic helloworld"
 
+GENERATE = (
+    "kafka-reassign-partitions.sh --zookeeper localhost:2181 --generate --topics-to-move-json-file topics.json "
+    "--broker-list 0,1,2"
+)
+EXECUTE = "kafka-reassign-partitions.sh --zookeeper localhost:2181 --execute --reassignment-json-file plan.json"
+VERIFY = "kafka-reassign-partitions.sh --zookeeper localhost:2181 --verify --reassignment-json-file plan.json"
+ELECTION = "kafka-preferred-replica-election.sh --zookeeper localhost:2181"
+# Their content is lost in the book's text.
+TOPICS_FILE = """echo '{"version":1,"topics":[{"topic":"test"}]}' > topics.json"""
+PLAN_FILE = """echo '{"version":1,"partitions":[{"topic":"test","partition":0,"replicas":[1]}]}' > plan.json"""
+
 RUN_AS_PRINTED = (
     # One broker cannot hold three replicas: the answer is Apache Kafka's own.
     Printed(
@@ -124,41 +135,35 @@ RUN_AS_PRINTED = (
         before=(HELLO, TYPE_HELLO),
         stdin="hello world\n",
     ),
+    Printed("TP-25", GENERATE, "Proposed partition reassignment configuration", before=(TEST, TOPICS_FILE)),
+    Printed("TP-26", EXECUTE, "Successfully started partition reassignment for test-0", before=(TEST, PLAN_FILE)),
+    Printed("TP-27", VERIFY, "Reassignment of partition test-0 is completed.", before=(TEST, PLAN_FILE, EXECUTE)),
+    Printed("TP-30", ELECTION, before=(TEST,)),
     Printed("HW-14", "kafka-topics.sh --create", "--bootstrap-server must be specified", code=1),
     Printed("HW-14", f"kafka-topics.sh --create {ZOOKEEPER}", 'Missing required argument "[topic]"', code=1),
     Printed("HW-14", "kafka-topics.sh", "Create, delete, describe, or change a topic.", code=1),
 )
 
 # Their subject is still missing; `moldau.cli.kafka.catalogue` says what of it.
-STILL_MISSING = (
+STILL_MISSING = ("kafka-streams-application-reset.sh",)
+
+# Run by tests of their own: tests/faults/test_connect_crashes.py and test_connect_group.py.
+FILES_THROUGH_CONNECT = (
+    "bin/connect-standalone config/kafka/connect-standalone.properties config/connect-file-source.properties "
+    "config/connect-file-sink.properties"
+)
+CONNECT_DISTRIBUTED = "connect-distributed.sh config/connect-distributed.properties"
+
+# The same program with other files. What stands in those is run on a worker in the tests' process:
+# tests/connect/test_files.py and test_registered.py.
+CONNECT_LIKEWISE = (
     "bin/connect-standalone.sh config/connect-standalone.properties config/connect-file-source.properties",
-    (
-        "bin/connect-standalone config/kafka/connect-standalone.properties config/connect-file-source.properties "
-        "config/connect-file-sink.properties"
-    ),
     (
         "bin/connect-standalone etc/schema-registry/connect-avro-standalone.properties "
         "etc/kafka-connect-jdbc/source-quickstart-sqlite.properties"
     ),
-    (
-        "kafka-reassign-partitions.sh --zookeeper localhost:2181 --generate --topics-to-move-json-file topics.json "
-        "--broker-list 0,1,2"
-    ),
-    "kafka-reassign-partitions.sh --zookeeper localhost:2181 --execute --reassignment-json-file plan.json",
-    "kafka-reassign-partitions.sh --zookeeper localhost:2181 --verify --reassignment-json-file plan.json",
-    "kafka-preferred-replica-election.sh --zookeeper localhost:2181",
-    (
-        "bin/kafka-mirror-maker.sh --consumer.config source.properties --producer.config target.properties "
-        "--whitelist test-topic"
-    ),
-    "./bin/kafka-rest-start ./etc/kafka-rest/kafka-rest.properties",
-    (
-        "bin/kafka-acls --authorizer-properties zookeeper.connect=localhost:2181 --add --allow-principal User:Franz "
-        "--allow-principal User:Hemingway --operation Read --operation Write --topic clueful_secrets"
-    ),
-    "connect-distributed.sh config/connect-distributed.properties",
-    "kafka-streams-application-reset.sh",
 )
+CONNECT_TOOLS = (FILES_THROUGH_CONNECT, CONNECT_DISTRIBUTED, *CONNECT_LIKEWISE)
 
 # Run by tests of their own, in tests/cli/test_books.py.
 STARTS_AND_STOPS = (
@@ -171,6 +176,20 @@ STARTS_AND_STOPS = (
 
 # Run by tests of their own, in tests/cli/test_zookeeper_tools.py.
 ZOOKEEPER_TOOLS = ("bin/zookeeper-server-start.sh config/zookeeper.properties", "zookeeper-shell.sh localhost:2181")
+
+# Run by a test of its own, in tests/cli/test_acls.py: it needs a broker with an authorizer.
+ACCESS_RULES = ("kafka-acls --add --topic clueful_secrets",)
+
+# Run by a test of its own, in tests/cli/test_mirror_tools.py.
+MIRROR_TOOLS = (
+    (
+        "bin/kafka-mirror-maker.sh --consumer.config source.properties --producer.config target.properties "
+        "--whitelist test-topic"
+    ),
+)
+
+# Run by a test of its own, in tests/clients/rest/test_service.py.
+REST_PROXY = ("./bin/kafka-rest-start ./etc/kafka-rest/kafka-rest.properties",)
 
 # Programs that Kafka does not bring.
 NOT_OF_KAFKA = (

@@ -96,7 +96,7 @@ def test_every_record_is_equal_and_kafka_opens_what_an_early_kill_left(tmp_path:
     # Whatever the kills left: done already, to be completed, or to be begun.
     again = [sys.executable, "-m", "moldau", "broker", "adopt", *map(str, folders), "--in-place", "--yes"]
     ended = subprocess.run(again, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0 or "is no folder of Apache Kafka" in ended.stderr, ended.stderr
+    assert ended.returncode == 0 or "is no log directory of Apache Kafka" in ended.stderr, ended.stderr
     assert (folders[0] / METADATA_FOLDER).is_dir()
     assert dumped(folders) == dump
     settings = {"log.dirs": ",".join(map(str, folders)), "group.initial.rebalance.delay.ms": 0}
@@ -118,3 +118,17 @@ def test_a_running_broker_and_one_that_was_killed_are_refused(tmp_path: Path) ->
         kafka.kill()
     killed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert killed.returncode == 1 and "start Apache Kafka on it once more" in killed.stderr
+
+
+def test_kafka_starts_again_on_folders_that_were_refused(tmp_path: Path) -> None:
+    folders = [str(tmp_path / "first"), str(tmp_path / "second")]
+    start = [sys.executable, "-m", "moldau", "broker", "start", "--port", "0", "--set", f"log.dirs={','.join(folders)}"]
+    with broker_of("kraft", tmp_path, None) as kafka:
+        fill(kafka.address)
+        expected = tell(kafka.address)
+        assert kafka.stop() == 0
+        refused = subprocess.run(start, capture_output=True, text=True, check=False)
+        assert refused.returncode == 1 and "this folder belongs to Apache Kafka" in refused.stderr
+        kafka.start()
+        assert tell(kafka.address) == expected
+        assert kafka.stop() == 0

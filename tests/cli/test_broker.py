@@ -5,6 +5,7 @@ Other brokers may run on this machine: everything here is asked of the one with 
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -66,7 +67,11 @@ def test_a_broker_is_seen_and_stopped(broker: subprocess.Popen[bytes], data: Pat
     assert broker.wait(0) == 0
     assert ours(data) == []
     assert "stopped" in (data.parent / "logs" / "server.log").read_text()
-    assert "INFO" not in (data.parent / "output").read_text()
+    told = (data.parent / "output").read_text()
+    assert "INFO" not in told
+    assert re.search(
+        rf"^moldau broker 1 ready at PLAINTEXT://localhost:{port} in [\d.]+ s, data in {data}$", told, re.MULTILINE
+    )
 
 
 def test_a_broker_that_does_not_end_in_time_is_told(broker: subprocess.Popen[bytes], data: Path) -> None:
@@ -84,3 +89,14 @@ def test_shortcuts_do_not_contradict_settings(data: Path) -> None:
     assert (refused.code, refused.err) == (2, "--data and --set log.dir= say the same: leave one out\n")
     refused = run("broker", "start", "--port", 70000)
     assert refused.code == 2 and "--port 70000" in refused.err
+
+
+@pytest.mark.parametrize(
+    "setting", ["ssl.engine.factory.class=com.example.Factory", "principal.builder.class=com.example.Builder"]
+)
+def test_a_broker_without_the_protection_that_is_asked_for_does_not_start(data: Path, setting: str) -> None:
+    name, _, value = setting.partition("=")
+    refused = run("broker", "start", "--port", 0, "--data", data, "--set", setting)
+    told = f"Invalid value {value} for configuration {name}: not supported yet"
+    assert (refused.code, refused.out) == (2, "") and refused.err.startswith(told)
+    assert not data.exists()

@@ -1,4 +1,4 @@
-"""`moldau cluster` against a real broker, a healthy one and one that lost a log folder."""
+"""`moldau cluster` against a real broker, a healthy one and one that lost a log directory."""
 
 from __future__ import annotations
 

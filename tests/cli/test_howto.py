@@ -8,12 +8,16 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.support.broker import Broker
 from tests.support.command import run
+from tests.support.process import free_port
+from tests.support.raw import answers
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -25,12 +29,12 @@ RANDOM_ID = re.compile(r"(?<=id )(?:\S{22}|\.+)|^(?:\d\d:\d\d:\d\d|\.{8})", re.M
 NOT_RUN = ("moldau --install-completion", "moldau broker")
 
 
-def steps(page: Path) -> Iterator[tuple[str, str]]:
+def steps(page: Path, but: tuple[str, ...] = NOT_RUN) -> Iterator[tuple[str, str]]:
     """Each command with what the page says it prints."""
     for block in BLOCK.findall(page.read_text().replace("\\\n", "")):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, shown = part.partition("\n")
-            if not command.startswith(NOT_RUN):
+            if not command.startswith(but):
                 yield command, shown
 
 
@@ -63,6 +67,26 @@ def test_the_page_is_true(
         printed = outcome(command.replace(WRITTEN_ADDRESS, environment["MOLDAU_BOOTSTRAP_SERVERS"]), environment)
         if shown:
             assert RANDOM_ID.sub("…", printed) == RANDOM_ID.sub("…", shown), command
+
+
+def test_tls_in_ten_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    environment = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    places = {WRITTEN_ADDRESS: f"localhost:{free_port()}", "localhost:9093": f"localhost:{free_port()}"}
+    with ExitStack() as running:
+        for command, shown in steps(DOCS / "howto/security.md", but=NOT_RUN[:1]):
+            for written, real in places.items():
+                command = command.replace(written, real)
+            if command.endswith("&"):
+                words = shlex.split(command.removesuffix("&"))
+                broker = subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.DEVNULL)
+                running.callback(broker.wait)
+                running.callback(broker.kill)
+                wait_until(lambda: answers(places[WRITTEN_ADDRESS]), "the broker answers", 120)
+            else:
+                assert outcome(command, environment) == shown, command
+        nameless = ("--bootstrap-server", places["localhost:9093"], "--config", "security.protocol=SSL")
+        assert run("topic", "list", *nameless, "--config", "ssl.truststore.location=tls/ca.pem").code != 0
 
 
 def outcome(command: str, environment: dict[str, str]) -> str:

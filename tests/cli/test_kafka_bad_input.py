@@ -68,11 +68,14 @@ def test_a_properties_file_that_is_none(tmp_path: Path) -> None:
     assert "is not a properties file" in printed.out
 
 
-def test_a_key_store_that_only_java_reads(tmp_path: Path) -> None:
-    path = tmp_path / "ssl.properties"
-    path.write_text("security.protocol=SSL\nssl.truststore.location=trust.jks\n")
-    printed = asked("kafka-console-consumer", tmp_path, "127.0.0.1:1", "--consumer.config", str(path))
+def test_a_trust_store_that_is_none(address: str, tmp_path: Path) -> None:
+    path, store = tmp_path / "ssl.properties", tmp_path / "trust.jks"
+    store.write_bytes(b"no store")
+    path.write_text(f"security.protocol=SSL\nssl.truststore.location={store}\n")
+    printed = asked("kafka-console-consumer", tmp_path, address, "--consumer.config", str(path))
     assert printed.code == 1
+    assert f"ssl.truststore.location: {store}: neither PEM nor JKS" in printed.err
+    assert "Traceback" not in printed.err
 
 
 @pytest.mark.parametrize("tool", ON_A_CLUSTER)
@@ -81,12 +84,6 @@ def test_a_flag_that_does_not_exist(tool: str, tmp_path: Path) -> None:
     assert printed.code == 1
     assert "no-such-flag" in printed.err
     assert "Traceback" not in printed.err
-
-
-def test_quotas_that_this_broker_does_not_serve(address: str, tmp_path: Path) -> None:
-    change = "--alter --entity-type clients --entity-name clueful --add-config producer_byte_rate=1048576"
-    printed = our_tool("kafka-configs", ["--bootstrap-server", address, *change.split()], "", tmp_path)
-    assert (printed.code, printed.err) == (1, "The node does not support DESCRIBE_CLIENT_QUOTAS\n")
 
 
 def test_a_reader_that_goes_away(address: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.connect import properties_from
+from moldau.cli.connection import properties_from
 from tests.cli.conftest import Moldau
 from tests.support.command import Ran, run
 

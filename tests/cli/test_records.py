@@ -7,12 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from confluent_kafka import Producer
 from kafka.partitioner.default import murmur2
 
+from moldau.cli.records import produce_actions
 from tests.cli.conftest import Moldau
 from tests.cli.traffic import SECONDS, open_transaction
 from tests.support.process import BrokerProcess
@@ -212,6 +215,41 @@ def test_a_line_that_is_no_record_is_named_and_what_came_before_is_written(molda
     assert moldau("consume", name).out == "v\n"
     done = moldau("produce", name, "-K", ":", stdin="no separator\n")
     assert (done.code, done.complaint) == (2, "line 1: no key separator ':' in it")
+
+
+def test_a_record_that_the_client_refuses_is_counted_and_the_others_are_written(moldau: Moldau, name: str) -> None:
+    moldau("topic", "create", name)
+    done = moldau("produce", name, stdin="small\n" * 10 + "x" * 2_000_000 + "\nlast\n")
+    warned, told = done.err.splitlines()
+    assert done.code == 1
+    assert "a record was not written" in warned and "Message size too large" in warned
+    assert told == "11 records written, 1 failed"
+    assert moldau("consume", name).out == "small\n" * 10 + "last\n"
+
+
+def test_what_nobody_foresaw_in_the_middle_says_how_many_records_were_written(
+    moldau: Moldau, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moldau("topic", "create", name)
+
+    def broken(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+        yield 1, b"read"
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(produce_actions, "numbered", broken)
+    done = moldau("produce", name, stdin="")
+    assert (done.code, done.err.splitlines()) == (1, ["1 record written", "moldau: the disk is gone"])
+
+
+def test_old_times_are_told_where_the_topic_deletes_them(moldau: Moldau, name: str) -> None:
+    moldau("topic", "create", name)
+    records = "".join(json.dumps({"value": "x", "timestamp": 1_700_000_000_000 + each}) + "\n" for each in range(3))
+    warned, told = moldau("produce", name, "-i", "json", stdin=records).err.splitlines()
+    assert warned.startswith("warning: records are ") and f"{name!r} keeps them for 7 days (retention.ms)" in warned
+    assert told == "3 records written"
+    assert moldau("produce", name, "--timestamp", "-2h", "x").err == "1 record written\n"
+    assert moldau("config", "set", "topic", name, "retention.ms=-1").code == 0
+    assert moldau("produce", name, "-i", "json", stdin=records).err == "3 records written\n"
 
 
 def test_perf_measures_there_and_back(moldau: Moldau, name: str) -> None:

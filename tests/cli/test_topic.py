@@ -7,6 +7,9 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
+from moldau.client.cluster import Cluster
+from moldau.client.settings import ClientSettings
+from moldau.types.uuid_text import encode_uuid
 from tests.cli.conftest import Moldau
 from tests.cli.traffic import SECONDS, open_transaction, produce
 from tests.support.admin import create_topic, log_range
@@ -30,6 +33,17 @@ def test_create_list_describe_delete(moldau: Moldau, name: str) -> None:
     assert "retention.ms  60000" in shown and "3 partitions" in shown
     assert moldau("topic", "delete", name, "--yes").out == f"deleted topic {name}\n"
     wait_until(lambda: name not in moldau("topic", "list").out, "it is gone")
+
+
+def test_the_id_of_a_topic_is_the_one_that_kafkas_tools_and_files_tell(moldau: Moldau, address: str, name: str) -> None:
+    """About half of all ids have a character in which the alphabets of base64 differ."""
+    names = [f"{name}-{number}" for number in range(8)]
+    moldau("topic", "create", *names)
+    for each in names:
+        settled(moldau, each, 1)
+    told = {each["name"]: each["id"] for each in moldau("topic", "describe", *names, "-o", "json").document}
+    with Cluster(ClientSettings.from_properties({"bootstrap.servers": address})) as cluster:
+        assert told == {each.name: encode_uuid(each.topic_id) for each in cluster.metadata(names).topics}
 
 
 def test_what_describe_prints_makes_the_same_topic(moldau: Moldau, name: str, tmp_path: Path) -> None:

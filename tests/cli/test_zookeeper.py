@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kafka_tools.player import our_tool
+from tests.cli.test_acls import OPERATIONS, RULES, SETTINGS, TOPIC, USERS
+from tests.support.broker import Broker
 from tests.support.process import free_port
 from tests.support.zookeeper import connected, zookeeper
 
@@ -81,3 +83,21 @@ def test_a_zookeeper_that_is_not_there(address: str, tmp_path: Path, monkeypatch
     assert listed.code == 0
     assert f"going to {address}" in listed.err
     assert "Traceback" not in listed.err
+
+
+def test_access_rules_as_the_book_prints_it(server: str, tmp_path: Path) -> None:
+    """SX-20: the ZooKeeper among the properties of the authorizer leads to the brokers."""
+    with Broker(tmp_path / "broker", SETTINGS) as broker:
+        register(server, "/rules", broker.address)
+        where = ["--authorizer-properties", f"zookeeper.connect={server}/rules"]
+        added = our_tool(
+            "kafka-acls", [*where, "--add", *USERS, *OPERATIONS, "--topic", "clueful_secrets"], "", tmp_path
+        )
+        assert (added.code, added.err) == (0, "")
+        listed = our_tool("kafka-acls", ["--bootstrap-server", broker.address, "--list"], "", tmp_path)
+        assert sorted(listed.out.splitlines()) == sorted(
+            [f"Current ACLs for resource {TOPIC}:", *RULES.splitlines(), ""]
+        )
+        removed = [*where, "--remove", "--force", *USERS, *OPERATIONS, "--topic", "clueful_secrets"]
+        assert our_tool("kafka-acls", removed, "", tmp_path).code == 0
+        assert our_tool("kafka-acls", [*where, "--list"], "", tmp_path).out == ""

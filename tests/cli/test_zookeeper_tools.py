@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli import local_brokers, zookeeper_process
+from moldau.cli.broker import local_brokers
 from moldau.cli.kafka.entry import run
-from moldau.cli.zookeeper_process import MAIN_CLASS, mode_of
+from moldau.cli.zookeeper import process as zookeeper_process
+from moldau.cli.zookeeper.process import MAIN_CLASS, mode_of
 from tests.support.command import run as run_moldau
 from tests.support.process import die_with_parent, free_port
 from tests.support.waiting import wait_until

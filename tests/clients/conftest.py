@@ -79,7 +79,7 @@ def own_broker(tmp_path: Path) -> Iterator[StartBroker]:
 
 @pytest.fixture
 def data(broker: Addressed) -> Path:
-    """The shared broker's log folder."""
+    """The shared broker's log directory."""
     assert isinstance(broker, BrokerProcess)
     return broker.data
 

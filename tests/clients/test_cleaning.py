@@ -1,4 +1,4 @@
-"""Retention, compaction and moves between log folders, as clients see them; the same holds for Apache Kafka."""
+"""Retention, compaction and moves between log directories, as clients see them; the same holds for Apache Kafka."""
 
 from __future__ import annotations
 

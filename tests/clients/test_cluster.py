@@ -60,7 +60,7 @@ def kafka_admin(address: str) -> Iterator[kafka.KafkaAdminClient]:
     admin.close()
 
 
-def test_log_folders_are_described(
+def test_log_directories_are_described(
     kafka_admin: kafka.KafkaAdminClient, admin: AdminClient, address: str, topic: str, data: Path
 ) -> None:
     """DescribeLogDirs: folder, sizes and lag of each replica."""

@@ -76,7 +76,7 @@ class Member:
                 continue
             self.seen.append((message.topic(), message.partition(), message.offset()))
             try:
-                self.consumer.commit(message, asynchronous=False)
+                self.consumer.commit(message=message, asynchronous=False)
             except KafkaException as error:
                 self.refused.add(error.args[0].name())
 

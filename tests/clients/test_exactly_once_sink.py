@@ -13,19 +13,18 @@ import pytest
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from moldau.client import transactions as transactions_module
+from moldau.client.errors import Fenced, TransactionTimedOut
 from moldau.spark.writing import task as task_module
-from moldau.spark.writing import transactions as transactions_module
 from moldau.spark.writing.errors import (
     BatchFinished,
     CheckpointRewound,
-    Fenced,
     LayoutChanged,
     MarkerMissing,
     RowsDiffer,
     SecondWrite,
     SinkError,
     TakenOver,
-    TransactionTimedOut,
 )
 from moldau.spark.writing.identity import Attempt
 from moldau.spark.writing.links import Links

@@ -41,17 +41,19 @@ from moldau.wire.messages import (
     fetch,
     find_coordinator,
     incremental_alter_configs,
+    init_producer_id,
     list_groups,
     metadata,
     offset_commit,
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    txn_offset_commit,
 )
 from moldau.wire.messages import list_offsets as list_offsets_messages
 from moldau.wire.records import Record, build_batch
 from moldau.wire.schema import Message
-from moldau.work.turns import at_once
+from moldau.work.slices import at_once
 from tests.support.compacted import UnsyncedFiles
 from tests.support.loop_watch import LoopWatch, watch_loop
 
@@ -248,13 +250,13 @@ async def check_duties(busy: Busy) -> None:
     logs = busy.node.core.logs
     now_ms = node_module.wall_ms()
     duties: list[Callable[[], Awaitable[object]]] = [
-        lambda: logs.run_retention(now_ms),
-        lambda: logs.delete_due(now_ms),
-        lambda: logs.flush_due(now_ms),
+        lambda: logs.retaining.run(now_ms),
+        lambda: logs.removal.run_due(now_ms),
+        lambda: logs.flushes.flush_due(now_ms),
         lambda: logs.expire_producers(now_ms),
-        logs.checkpoint_recovery_points,
-        logs.checkpoint_start_offsets,
-        logs.checkpoint_high_watermarks,
+        logs.checkpoints.write_recovery_points,
+        logs.checkpoints.write_start_offsets,
+        logs.checkpoints.write_high_watermarks,
     ]
     for duty in duties:
         busy.watch.reset()
@@ -266,10 +268,11 @@ async def check_duties(busy: Busy) -> None:
 def test_requests_about_thousands_of_offsets_and_groups_let_others_be_served(tmp_path: Path, watch: LoopWatch) -> None:
     async def scenario() -> None:
         async with busy_broker(tmp_path, watch) as busy:
-            await create(busy, {"many": PARTITIONS})
+            await create(busy, {"many": PARTITIONS, "others": PARTITIONS})
             await busy.ask(find_coordinator.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
             many = busy.node.core.images.image.topics["many"].id
             await busy.check(committing("g", many, range(PARTITIONS)))
+            await commit_in_a_transaction(busy, "others")
             for topics in (None, [offset_fetch.OffsetFetchRequestTopics(name="many", topic_id=many)]):
                 if topics is not None:
                     topics[0].partition_indexes = list(range(PARTITIONS))
@@ -281,7 +284,7 @@ def test_requests_about_thousands_of_offsets_and_groups_let_others_be_served(tmp
             for name in groups:
                 await busy.ask(committing(name, many, range(1)))
             listed = await busy.check(list_groups.ListGroupsRequest())
-            assert len(listed.groups) == GROUPS + 1
+            assert len(listed.groups) == GROUPS + 2
             await busy.check(describe_groups.DescribeGroupsRequest(groups=groups), 5)
             busy.watch.reset()
             gone = [delete_topics.DeleteTopicState(name="many")]
@@ -298,6 +301,25 @@ def committing(group: str, topic_id: UUID, partitions: range) -> offset_commit.O
     ]
     topic = offset_commit.OffsetCommitRequestTopic(topic_id=topic_id, partitions=offsets)
     return offset_commit.OffsetCommitRequest(group_id=group, topics=[topic])
+
+
+async def commit_in_a_transaction(busy: Busy, topic: str) -> None:
+    await busy.ask(find_coordinator.FindCoordinatorRequest(key_type=1, coordinator_keys=["t"]))
+    begin = init_producer_id.InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000)
+    owner = await busy.ask(begin)
+    offsets = [
+        txn_offset_commit.TxnOffsetCommitRequestPartition(partition_index=at, committed_offset=5, committed_metadata="")
+        for at in range(PARTITIONS)
+    ]
+    request = txn_offset_commit.TxnOffsetCommitRequest(
+        transactional_id="t",
+        group_id="another",
+        producer_id=owner.producer_id,
+        producer_epoch=owner.producer_epoch,
+        topics=[txn_offset_commit.TxnOffsetCommitRequestTopic(name=topic, partitions=offsets)],
+    )
+    answer = await busy.check(request)
+    assert {each.error_code for each in answer.topics[0].partitions} == {0}
 
 
 @pytest.mark.timeout(600)

@@ -205,7 +205,7 @@ def test_compressed_data_is_smaller(address: str, topic: str, data: Path) -> Non
     assert sizes["gzip"] * 3 < sizes["none"]
 
 
-def test_several_log_folders(own_broker: StartBroker, tmp_path: Path, topic: str) -> None:
+def test_several_log_directories(own_broker: StartBroker, tmp_path: Path, topic: str) -> None:
     """BR-10: partitions spread over log.dirs, and all are found again."""
     folders = [tmp_path / "disk-a", tmp_path / "disk-b"]
     broker = own_broker(**{"log.dirs": ",".join(map(str, folders))})

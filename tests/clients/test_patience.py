@@ -14,6 +14,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from moldau.client import transactions as transactions_module
 from moldau.client.cluster import Cluster
 from moldau.spark.errors import ClusterUnavailable
 from moldau.spark.fetching.partition_fetcher import PartitionFetcher
@@ -24,7 +25,6 @@ from moldau.spark.planning.catalog import WireCatalog
 from moldau.spark.planning.options import parse_read_options
 from moldau.spark.planning.reader import BatchReader
 from moldau.spark.planning.stream_reader import StreamReader
-from moldau.spark.writing import transactions as transactions_module
 from moldau.spark.writing.driver import commit_batch
 from moldau.spark.writing.identity import Attempt
 from moldau.spark.writing.links import Links

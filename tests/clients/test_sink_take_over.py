@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from moldau.client.errors import Fenced
 from moldau.spark.writing.driver import commit_batch
-from moldau.spark.writing.errors import Fenced
 from moldau.spark.writing.identity import Attempt
 from moldau.spark.writing.links import Links
 from moldau.spark.writing.marker_store import MarkerStore

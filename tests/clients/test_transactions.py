@@ -11,6 +11,11 @@ import kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from moldau.client.connection import Connection
+from moldau.client.settings import ClientSettings, parse_address
+from moldau.types.errors import ErrorCode
+from moldau.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from moldau.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.clients.conftest import StartBroker
 from tests.support.admin import admin_client, create_topic
 from tests.support.process import BrokerProcess
@@ -216,6 +221,21 @@ def test_kafka_python(address: str, admin: AdminClient, topic: str) -> None:
 
 
 Restart = Callable[[BrokerProcess], None]
+
+
+def test_the_first_group_of_all_can_be_added(own_broker: StartBroker) -> None:
+    """Producers ask this before anybody has looked for the coordinator of a group."""
+    address = own_broker(**FEW_PARTITIONS).address
+    transactional(address, "id")
+    place = parse_address(address)
+    with Connection(place, ClientSettings((place,))) as connection:
+        begin = InitProducerIdRequest(transactional_id="id", transaction_timeout_ms=60_000)
+        begun = connection.call(begin, InitProducerIdResponse)
+        add = AddOffsetsToTxnRequest(
+            transactional_id="id", producer_id=begun.producer_id, producer_epoch=begun.producer_epoch, group_id="first"
+        )
+        added = connection.call(add, AddOffsetsToTxnResponse, max_version=3)
+    assert (begun.error_code, added.error_code) == (ErrorCode.NONE, ErrorCode.NONE)
 
 
 def kill(broker: BrokerProcess) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 SECONDS_VARIABLE: Final = "MOLDAU_COMPLETION_SECONDS"
 ASK_SECONDS: Final = 1.0
@@ -25,22 +25,25 @@ def patience() -> float:
 
 def topics(context: typer.Context, incomplete: str) -> list[str]:
     def ask(connection: Connection) -> Iterable[str]:
-        return connection.admin().list_topics(timeout=patience()).topics
+        from moldau.cli.calls import topics
+
+        return topics.names(connection, patience())
 
     return _asked(context, incomplete, ask)
 
 
 def groups(context: typer.Context, incomplete: str) -> list[str]:
     def ask(connection: Connection) -> Iterable[str]:
-        found: Any = connection.admin().list_consumer_groups(request_timeout=patience()).result(ASK_SECONDS)
-        return [str(listing.group_id) for listing in found.valid]
+        from moldau.cli.calls import groups
+
+        return groups.names_told(connection, patience())
 
     return _asked(context, incomplete, ask)
 
 
 def profile_names(incomplete: str) -> list[str]:
-    from moldau.cli import profiles
     from moldau.cli.output import CommandError
+    from moldau.cli.profile import profiles
 
     try:
         return sorted(name for name in profiles.load(os.environ).known if name.startswith(incomplete))
@@ -50,7 +53,7 @@ def profile_names(incomplete: str) -> list[str]:
 
 def _asked(context: typer.Context, incomplete: str, ask: Callable[[Connection], Iterable[str]]) -> list[str]:
     """A shell that waits for a name must get a prompt back, whatever is wrong with the cluster."""
-    from moldau.cli.connect import Connection, properties_from
+    from moldau.cli.connection import Connection, properties_from
 
     given = context.params
     try:

@@ -64,5 +64,6 @@ def settings_of(item: Mapping[str, Any], origin: str) -> dict[str, str]:
     config = field(item, "config", dict, origin, {})
     for key, value in config.items():
         if not isinstance(value, str | int | float | bool):
-            raise CommandError(f"{origin}: config {key!r} must be a text, not {value!r}", exit_code=WRONG_USAGE)
+            found = _NAMES.get(type(value), "null")
+            raise CommandError(f"{origin}: config {key!r} must be a text, not {found}", exit_code=WRONG_USAGE)
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}

@@ -1,25 +1,38 @@
-"""A broker in a child process of this one, for commands that need one for a while."""
+"""A broker, or a schema registry, in a child process of this one, for those who need one for a while."""
+
+from __future__ import annotations
 
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
-
-LISTENER = re.compile(r"PLAINTEXT://([^\s,]+:\d+)")
+from typing import IO, ClassVar, Self
 
 
-class BrokerDidNotStartError(RuntimeError):
-    """The broker process ended before its ready line."""
+class ProcessDidNotStartError(RuntimeError):
+    """The process ended before its ready line."""
 
 
-class EmbeddedBroker:
-    """`moldau broker start` on a free port; a restart keeps address and folder, leaving the block ends it."""
+class Embedded:
+    """A command of ours on a free port; a restart keeps address and folder, leaving the block ends it."""
 
-    def __init__(self, folder: Path) -> None:
+    command: ClassVar[tuple[str, ...]]
+    ready: ClassVar[re.Pattern[str]]
+    """The line that says so, with the address as its only group."""
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, object] | None = None,
+        before_start: Callable[[], None] | None = None,
+    ) -> None:
+        """`before_start` is one system call that the new process makes first."""
         self.folder = folder
+        self._settings = dict(settings or {})
+        self._before_start = before_start
         self.address = "127.0.0.1:0"
         self._process: subprocess.Popen[str] | None = None
 
@@ -34,22 +47,35 @@ class EmbeddedBroker:
 
     @property
     def log_file(self) -> Path:
-        """Where the broker's own log lines go."""
-        return self.folder / "broker.log"
+        """Where its own log lines go."""
+        return self.folder / f"{self.command[0]}.log"
 
     @property
-    def data(self) -> Path:
-        """The folder with the topics."""
-        return self.folder / "data"
+    def pid(self) -> int:
+        """Of the process that runs."""
+        if self._process is None:
+            raise RuntimeError(f"the {self.command[0]} does not run")
+        return self._process.pid
+
+    def settings(self) -> dict[str, object]:
+        """What it is started with, now that the address is known."""
+        raise NotImplementedError
 
     def start(self) -> None:
         """Start the process and return when it says that it is ready."""
-        command = [sys.executable, "-m", "moldau", "broker", "start"]
-        command += ["--set", f"listeners=PLAINTEXT://{self.address}", "--set", f"log.dirs={self.data}"]
+        command = [sys.executable, "-m", "moldau", *self.command]
+        for name, value in self.settings().items():
+            command += ["--set", f"{name}={value}"]
         with self.log_file.open("a") as log:
-            # Its own session: Ctrl-C reaches this process alone, which then ends the broker in order.
+            # Its own session: Ctrl-C reaches this process alone, which then ends the other in order.
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+                preexec_fn=self._before_start,  # noqa: PLW1509 - what callers give is one system call
             )
         self._process = process
         assert process.stdout is not None
@@ -57,16 +83,18 @@ class EmbeddedBroker:
 
     def _wait_for_ready_line(self, output: IO[str]) -> str:
         for line in output:
-            if found := LISTENER.search(line):
+            if found := self.ready.search(line):
                 return found.group(1)
-        raise BrokerDidNotStartError(self.log_file.read_text().strip() or "the broker ended without a word")
+        raise ProcessDidNotStartError(
+            self.log_file.read_text().strip() or f"the {self.command[0]} ended without a word"
+        )
 
     def kill(self) -> None:
-        """End the broker without any warning (SIGKILL)."""
+        """End it without any warning (SIGKILL)."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """Ask the broker to end (SIGTERM) and return its exit code."""
+        """Ask it to end (SIGTERM) and return its exit code."""
         return self._end(signal.SIGTERM)
 
     def _end(self, how: signal.Signals) -> int:
@@ -78,3 +106,28 @@ class EmbeddedBroker:
         if process.stdout is not None:
             process.stdout.close()
         return code
+
+
+class EmbeddedBroker(Embedded):
+    """`moldau broker start`; `address` is host and port."""
+
+    command = ("broker", "start")
+    ready = re.compile(r"PLAINTEXT://([^\s,]+:\d+)")
+
+    @property
+    def data(self) -> Path:
+        """The folder with the topics."""
+        return self.folder / "data"
+
+    def settings(self) -> dict[str, object]:
+        return {"listeners": f"PLAINTEXT://{self.address}", "log.dirs": self.data, **self._settings}
+
+
+class EmbeddedRegistry(Embedded):
+    """`moldau registry start` on the brokers that its settings name."""
+
+    command = ("registry", "start")
+    ready = re.compile(r"ready: http://([^\s,]+:\d+)")
+
+    def settings(self) -> dict[str, object]:
+        return {"listeners": f"http://{self.address}", **self._settings}

@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command line; ends the process with the command's exit code."""
     if sys.argv[1:3] == ["broker", "start"]:
-        from moldau.cli import broker_start
+        from moldau.cli.broker import starting as broker_start
 
         sys.exit(broker_start.main(sys.argv[3:]))
     from moldau.cli.main import run

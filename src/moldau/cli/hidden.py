@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-OWN_PREFIX: Final = "__moldau"
-"""Topics and groups that our own services keep, such as the markers of Spark's sinks."""
+from moldau.types.internal_topics import INTERNAL_TOPICS, OWN_PREFIX
 
 
 def hidden_topic(name: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from moldau.cli import completion
-from moldau.cli.connect import Connection, connect
+from moldau.cli.connection import Connection, connect
 from moldau.cli.output import Format, ReaderGone
 
 CLUSTER_PANEL: Final = "Which cluster"

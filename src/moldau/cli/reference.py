@@ -8,7 +8,7 @@ from typing import Any
 
 import typer.main
 
-from moldau.cli.broker_start import parser
+from moldau.cli.broker.starting import parser
 from moldau.cli.main import build
 from moldau.cli.options import CONNECTION_OPTIONS
 from moldau.cli.output import EXIT_CODES

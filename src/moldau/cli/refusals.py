@@ -15,7 +15,7 @@ from moldau.types.errors import KafkaError as WireRefusal
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError as Refusal
 
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 V = TypeVar("V")
 
@@ -30,6 +30,10 @@ HINTS: Final = {
     "GROUP_AUTHORIZATION_FAILED": NOT_ALLOWED,
     "CLUSTER_AUTHORIZATION_FAILED": NOT_ALLOWED,
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": NOT_ALLOWED,
+    "DELEGATION_TOKEN_AUTH_DISABLED": "the brokers need delegation.token.secret.key, the same for all of them",
+    "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED": "log in first, with SASL or a certificate, and not with a token",
+    "DELEGATION_TOKEN_OWNER_MISMATCH": "only its owner and its renewers may do this",
+    "DELEGATION_TOKEN_AUTHORIZATION_FAILED": NOT_ALLOWED,
     "POLICY_VIOLATION": "records can be deleted only where cleanup.policy has `delete`",
     "_TIMED_OUT": "the broker did not answer in time; `moldau cluster health` shows whether it is well",
 }

@@ -16,11 +16,7 @@ class Difference:
     reason: str
 
 
-UNREGISTRATION = "our broker does not serve it; Kafka's own tool says the same of such a cluster"
 DIFFERENCES = (
-    Difference("cluster", "kafka-cluster unregister .*--id 77", "exit", UNREGISTRATION),
-    Difference("cluster", "kafka-cluster unregister .*--id 77", "stdout", UNREGISTRATION),
-    Difference("cluster", "kafka-cluster unregister .*--id 77", "stderr", UNREGISTRATION),
     Difference("cluster", "kafka-features describe", "stdout", "brokers have different features"),
     Difference(
         "cluster", "kafka-metadata-quorum describe --status", "stdout", "controllers listen under different names"

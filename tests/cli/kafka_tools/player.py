@@ -70,10 +70,13 @@ def in_a_process(command: list[str], stdin: str, folder: Path) -> Printed:
 
 
 def play(scenario: Scenario, broker: BrokerProcess, files: Path, tool: Tool) -> list[dict[str, Any]]:
-    files.mkdir(parents=True, exist_ok=True)
+    return play_at(scenario, Place(broker.address, broker.data, files), tool)
+
+
+def play_at(scenario: Scenario, place: Place, tool: Tool) -> list[dict[str, Any]]:
+    place.files.mkdir(parents=True, exist_ok=True)
     for name, text in scenario.files.items():
-        (files / name).write_text(text)
-    place = Place(broker.address, broker.data, files)
+        (place.files / name).write_text(text)
     with scenario.held(place) if scenario.held else nullcontext():
         return [take(step, place, tool) for step in scenario.steps]
 

@@ -45,6 +45,10 @@ class Scenario:
     """Files that the commands read, by name below `{files}`."""
     held: Callable[[Place], AbstractContextManager[None]] | None = None
     """Made before the first step and ended after the last: records, members of groups, open transactions."""
+    brokers: int = 1
+    """With more than one it is played on a cluster, in tests/cluster."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """What its broker is told besides."""
 
 
 SCENARIOS: dict[str, Scenario] = {}
@@ -55,16 +59,20 @@ def scenario(
     *steps: Step,
     files: dict[str, str] | None = None,
     held: Callable[[Place], AbstractContextManager[None]] | None = None,
+    brokers: int = 1,
+    settings: dict[str, str] | None = None,
 ) -> Scenario:
-    made = SCENARIOS[name] = Scenario(name, steps, files or {}, held)
+    made = SCENARIOS[name] = Scenario(name, steps, files or {}, held, brokers, settings or {})
     return made
 
 
 def all_scenarios() -> Iterator[Scenario]:
     from tests.cli.kafka_tools import (  # noqa: F401
+        scenarios_access,
         scenarios_admin,
         scenarios_cluster,
         scenarios_groups,
+        scenarios_moves,
         scenarios_records,
     )
 

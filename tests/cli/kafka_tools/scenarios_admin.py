@@ -1,4 +1,4 @@
-"""Topics, settings, offsets, log folders, elections."""
+"""Topics, settings, offsets, log directories, elections."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.broker_actions import choose
-from moldau.cli.local_brokers import LocalBroker
+from moldau.cli.broker.actions import choose
+from moldau.cli.broker.local_brokers import LocalBroker
 from moldau.cli.output import CommandError
 
 

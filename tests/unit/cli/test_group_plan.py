@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.cli.group_plan import parse_topics, read_offsets, shifted, step
+from moldau.cli.group.plan import parse_topics, read_offsets, shifted, step
 from moldau.cli.output import CommandError
 from moldau.types.ids import TopicPartition
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.cli.group_watch import Look, Screen, document, rates
+from moldau.cli.group.watch import Look, Screen, document, rates
 from moldau.cli.output import Format
 from moldau.types.ids import TopicPartition
 

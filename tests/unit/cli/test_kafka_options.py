@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import tomllib
@@ -15,7 +16,7 @@ from moldau.cli.kafka.entry import run
 from moldau.cli.kafka.failures import java_text, table
 from moldau.cli.kafka.options import OptionError, Parser, UsageError, VersionAsked, flag, optional_value, value
 from moldau.cli.kafka.usage import usage
-from moldau.cli.kafka.zookeeper import address_of, brokers_behind
+from moldau.cli.kafka.zookeeper import address_of, brokers_behind, registered_brokers
 from moldau.types.error_codes import ErrorCode
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -186,6 +187,21 @@ def test_brokers_registered_in_zookeeper() -> None:
     assert address_of({"endpoints": ["SSL://a:9093", "PLAINTEXT://a:9092"], "host": None, "port": -1}) == "a:9092"
     assert address_of({"endpoints": ["SSL://a:9093"]}) == "a:9093"
     assert address_of({"host": "a", "port": 9092}) == "a:9092"
+
+
+def test_where_nobody_listens_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[str] = []
+
+    def wait(hosts: str, _: float) -> None:
+        waits.append(hosts)
+        raise TimeoutError("no answer")
+
+    monkeypatch.setattr("moldau.cli.zookeeper.client.open_client", wait)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        assert registered_brokers(address) == ("", "ZooKeeper: no answer")
+    found, problem = registered_brokers(f"{address},{address}/chroot")
+    assert (found, "refused" in problem, waits) == ("", True, [address])
 
 
 def test_without_zookeeper_the_profile_serves(

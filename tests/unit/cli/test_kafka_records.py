@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.cli.broker.local_brokers import is_broker
 from moldau.cli.kafka.dump_indexes import used
 from moldau.cli.kafka.formatters import DefaultFormatter, deserializer, java_double, java_single, make_formatter
 from moldau.cli.kafka.get_offsets import rule_of
@@ -17,7 +18,6 @@ from moldau.cli.kafka.group_resets import duration, milliseconds, partitions_of_
 from moldau.cli.kafka.line_reader import Line, LineReader
 from moldau.cli.kafka.measuring import Latencies, Throttler, date_text
 from moldau.cli.kafka.options import ToolError
-from moldau.cli.local_brokers import is_broker
 
 HEADERS = {"parse.headers": "true", "parse.key": "true"}
 

@@ -1,6 +1,6 @@
 """Percentiles of measured latencies."""
 
-from moldau.cli.measuring import Latencies, Measured
+from moldau.cli.perf.measuring import Latencies, Measured
 
 
 def test_percentiles_are_values_that_were_seen() -> None:

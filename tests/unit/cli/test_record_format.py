@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.cli.record_format import FormatError, Record, from_json, json_line, template, unescape
+from moldau.cli.records.record_format import FormatError, Record, from_json, json_line, template, unescape
 
 RECORD = Record("orders", 3, 42, 1_714_566_600_250, 1, b"k\xff", b'va"l', [("h1", b"x"), ("h2", None)])
 

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 from confluent_kafka import TopicPartition as ClientPartition
 
-from moldau.cli.consume_actions import UNASSIGNED_REST_SECONDS, Share
+from moldau.cli.records.consume_actions import UNASSIGNED_REST_SECONDS, Share
 from moldau.types.ids import TopicPartition
 
 CONSUMER = Mock()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -51,12 +50,6 @@ def demanded(answer: V | Refusal) -> V:
     return answer
 
 
-def refuse(code: int, message: str | None = None) -> None:
-    """Raises what an answer of our own client carries, with the broker's message alone."""
-    if code:
-        raise KafkaError(ErrorCode(code), message)
-
-
 def for_client(place: TopicPartition, offset: int | None = None) -> ClientPartition:
     from confluent_kafka import TopicPartition as ClientPartition
 
@@ -66,11 +59,3 @@ def for_client(place: TopicPartition, offset: int | None = None) -> ClientPartit
 def place_of(partition: Any) -> TopicPartition:
     """From the client's own type, or anything with a topic and a partition."""
     return TopicPartition(str(partition.topic), int(partition.partition))
-
-
-def by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """As requests carry partitions: the numbers under their topics."""
-    found: dict[str, list[int]] = {}
-    for place in places:
-        found.setdefault(place.topic, []).append(place.partition)
-    return found

@@ -1,4 +1,4 @@
-"""Brokers, their log folders and features."""
+"""Brokers, their log directories and features."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from moldau.cli.calls.answers import SECONDS, by_topic, outcome, refuse
+from moldau.cli.calls.answers import SECONDS, outcome
+from moldau.client.asking.answers import by_topic, refuse
 from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError as Refusal
 
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
     from moldau.wire.messages.describe_log_dirs import DescribeLogDirsResult
+    from moldau.wire.messages.metadata import MetadataResponseBroker
 
 
-def metadata(cluster: Connection) -> Any:
+def metadata(cluster: Connection, seconds: float = SECONDS) -> Any:
     """Brokers and every topic with its partitions (confluent_kafka.admin.ClusterMetadata)."""
-    return cluster.admin().list_topics(timeout=SECONDS)
+    return cluster.admin().list_topics(timeout=seconds)
 
 
 def describe(cluster: Connection) -> Any | Refusal:
@@ -27,7 +29,18 @@ def describe(cluster: Connection) -> Any | Refusal:
 
 
 def broker_ids(cluster: Connection) -> list[int]:
-    return sorted(metadata(cluster).brokers)
+    """Over our own client, which need not ask for all topics, where it knows the login."""
+    return sorted(metadata(cluster).brokers) if cluster.needs_librdkafka else cluster.wire().broker_ids()
+
+
+def nodes(cluster: Connection) -> list[MetadataResponseBroker]:
+    """Brokers with their addresses, by id."""
+    return sorted(cluster.wire().metadata([]).brokers, key=lambda each: each.node_id)
+
+
+def api_versions(cluster: Connection, broker: int) -> dict[int, tuple[int, int]]:
+    """The first and last version of each API that a broker serves."""
+    return cluster.wire().connection(broker).versions
 
 
 def finalized_features(cluster: Connection) -> dict[str, int]:
@@ -50,7 +63,7 @@ class LogDir:
 def log_dirs(
     cluster: Connection, broker: int, places: Iterable[TopicPartition] | None = None
 ) -> list[DescribeLogDirsResult]:
-    """The log folders of a broker with every partition in them, or with these."""
+    """The log directories of a broker with every partition in them, or with these."""
     from moldau.wire.messages.describe_log_dirs import (
         DescribableLogDirTopic,
         DescribeLogDirsRequest,

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.cli.calls.answers import SECONDS, demanded, outcome, refuse
+from moldau.cli.calls import groups, topics
+from moldau.cli.calls.answers import SECONDS, demanded, outcome
+from moldau.cli.calls.cluster import broker_ids
+from moldau.client.asking.answers import refuse
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
     from moldau.client.cluster import Cluster
     from moldau.wire.messages.describe_configs import DescribeConfigsResourceResult
 
@@ -119,7 +122,20 @@ def alter(cluster: Connection, kind: ConfigKind, name: str, changes: Changes, va
 
 
 def names(cluster: Connection, kind: ConfigKind) -> list[str]:
-    """What of this kind has settings of its own; nothing where the cluster is too old to say."""
+    """What of this kind there is."""
+    match kind:
+        case ConfigKind.TOPIC:
+            return topics.names(cluster)
+        case ConfigKind.BROKER | ConfigKind.BROKER_LOGGER:
+            return [str(broker) for broker in broker_ids(cluster)]
+        case ConfigKind.GROUP:
+            return sorted({*groups.names(cluster), *_with_settings(cluster, kind)})
+        case _:
+            return _with_settings(cluster, kind)
+
+
+def _with_settings(cluster: Connection, kind: ConfigKind) -> list[str]:
+    """What has settings of its own; nothing where the cluster is too old to say."""
     from moldau.client.errors import VersionUnsupported
     from moldau.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from moldau.cli.calls.answers import refuse
+from moldau.client.asking.answers import refuse
 from moldau.client.cluster import CoordinatorKind
 from moldau.client.errors import VersionUnsupported
 from moldau.coordinators.groups.embedded import read_assignment
@@ -23,7 +23,7 @@ from moldau.wire.messages.describe_groups import DescribedGroup as ClassicGroup
 from moldau.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
     from moldau.client.cluster import Cluster
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1

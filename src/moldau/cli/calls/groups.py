@@ -13,24 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.cli.calls.answers import (
-    SECONDS,
-    by_topic,
-    demanded,
-    for_client,
-    is_refusal,
-    outcome,
-    outcomes,
-    place_of,
-    refuse,
-)
-from moldau.types.errors import ErrorCode
+from moldau.cli.calls.answers import SECONDS, demanded, for_client, is_refusal, outcome, outcomes, place_of
+from moldau.client.asking.answers import refuse
 from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError as Refusal
 
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 # A cluster makes its coordinators when the first group asks for one.
 NOT_YET: Final = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
@@ -123,6 +113,12 @@ def names(cluster: Connection) -> list[str]:
     return [str(listing.group_id) for listing in list_groups(cluster)]
 
 
+def names_told(cluster: Connection, seconds: float) -> list[str]:
+    """Of the brokers that answer in that time; those that do not are left out."""
+    found: Any = cluster.admin().list_consumer_groups(request_timeout=seconds).result(seconds)
+    return [str(listing.group_id) for listing in found.valid]
+
+
 def describe(cluster: Connection, wanted: Sequence[str]) -> dict[str, Any | Refusal]:
     """ConsumerGroupDescription by name. A group that nobody knows is described as dead, by Kafka and by us."""
     if not wanted:
@@ -181,35 +177,3 @@ def commit(cluster: Connection, group: str, wanted: Mapping[TopicPartition, int]
 
     for each in demanded(settled(ask)).topic_partitions:
         demanded(each.error)
-
-
-def delete_offsets(
-    cluster: Connection, group: str, places: Iterable[TopicPartition]
-) -> dict[TopicPartition, ErrorCode]:
-    """Of each partition what became of its offset; what is wrong with the group itself is raised."""
-    from moldau.client.cluster import CoordinatorKind
-    from moldau.wire.messages.offset_delete import (
-        OffsetDeleteRequest,
-        OffsetDeleteRequestPartition,
-        OffsetDeleteRequestTopic,
-        OffsetDeleteResponse,
-    )
-
-    topics = [
-        OffsetDeleteRequestTopic(
-            name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=number) for number in numbers]
-        )
-        for topic, numbers in by_topic(sorted(places)).items()
-    ]
-    request = OffsetDeleteRequest(group_id=group, topics=topics)
-
-    def ask() -> dict[TopicPartition, ErrorCode]:
-        answer = cluster.wire().to_coordinator(CoordinatorKind.GROUP, group, request, OffsetDeleteResponse)
-        refuse(answer.error_code)
-        return {
-            TopicPartition(topic.name, part.partition_index): ErrorCode(part.error_code)
-            for topic in answer.topics
-            for part in topic.partitions
-        }
-
-    return cluster.wire().retrying(ask)

@@ -12,7 +12,7 @@ from moldau.types.ids import TopicPartition
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError as Refusal
 
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 NOTHING_THAT_LATE: Final = -1
 """The offset by a time behind the last record."""

@@ -18,7 +18,7 @@ PICTURE_WIDTH = 100
 
 def show(console: Console, output: Path, scene: Scene, expected: Results, found: Results) -> bool:
     """Print the report, save the pictures, and say whether everything is equal."""
-    from moldau.cli.demo import plot
+    from moldau.cli.demo import film, plot
 
     exact = expected == found
     page = Group(climate(found), crash(scene), proof(scene, expected, found), verdict(exact))
@@ -28,7 +28,9 @@ def show(console: Console, output: Path, scene: Scene, expected: Results, found:
     recorder = Console(record=True, width=PICTURE_WIDTH, file=StringIO(), force_terminal=True)
     recorder.print(page)
     recorder.save_svg(str(output / "demo.svg"), title="moldau demo")
-    console.print(f"[bold green]•[/] Pictures: {output / 'demo.png'} and {output / 'demo.svg'}", highlight=False)
+    (output / "film.svg").write_text(film.film(scene, found, exact=exact))
+    names = ", ".join(str(output / name) for name in ("demo.png", "demo.svg", "film.svg"))
+    console.print(f"[bold green]•[/] Pictures: {names}", highlight=False)
     return exact
 
 

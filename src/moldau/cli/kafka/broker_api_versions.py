@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Final
 
+from moldau.cli.calls.cluster import api_versions, nodes
 from moldau.cli.kafka.connecting import BOOTSTRAP, COMMAND_CONFIG, connect
 from moldau.cli.kafka.failures import is_failure, message_of
 from moldau.cli.kafka.options import Parser
@@ -13,15 +14,17 @@ from moldau.wire.apis import BETWEEN_BROKERS, CLASSES, ApiKey
 
 PARSER: Final = Parser("This tool helps to retrieve broker version information.", COMMAND_CONFIG, BOOTSTRAP)
 
+FIRST_OWN_KEY: Final = 20_000
+
 
 def main(arguments: Sequence[str]) -> int:
     options = PARSER.parse(arguments)
     PARSER.require(options, "bootstrap-server")
-    cluster = connect(options).wire()
-    for broker in sorted(cluster.metadata([]).brokers, key=lambda each: each.node_id):
+    cluster = connect(options)
+    for broker in nodes(cluster):
         name = f"{broker.host}:{broker.port} (id: {broker.node_id} rack: {broker.rack or 'null'} isFenced: false)"
         try:
-            versions = cluster.connection(broker.node_id).versions
+            versions = api_versions(cluster, broker.node_id)
         except Exception as error:
             if not is_failure(error):
                 raise
@@ -33,8 +36,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def version_lines(served: dict[int, tuple[int, int]]) -> list[str]:
-    """All that clients may ask for, and what else the broker names."""
-    return [line_of(key, served.get(key)) for key in sorted({*CLASSES, *served} - (BETWEEN_BROKERS - set(served)))]
+    """All that clients may ask for, and what else the broker names, but for what it names to our clients alone."""
+    not_kafkas = {key for key in BETWEEN_BROKERS if key not in served or key >= FIRST_OWN_KEY}
+    return [line_of(key, served.get(key)) for key in sorted({*CLASSES, *served} - not_kafkas)]
 
 
 def name_of(key: ApiKey) -> str:

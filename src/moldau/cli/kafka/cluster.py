@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli.calls import quorum
 from moldau.cli.kafka.argument_parser import ArgumentParser, ArgumentsRefused
 from moldau.cli.kafka.connecting import SERVERS, connect_with
 from moldau.cli.kafka.failures import message_of
+from moldau.client.asking import quorum
 from moldau.client.errors import VersionUnsupported
 from moldau.types.errors import KafkaError
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 
 def parser() -> ArgumentParser:
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def connected(servers: str, file: str | None) -> Connection:
-    from moldau.cli.connect import read_properties
+    from moldau.cli.connection import read_properties
 
     properties = read_properties(Path(file)) if file else {}
     return connect_with(properties | {SERVERS: servers})

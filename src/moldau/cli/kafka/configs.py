@@ -1,7 +1,4 @@
-"""kafka-configs: show and change the settings of topics, brokers, groups, client metrics; quotas and credentials.
-
-Quotas (users, clients, ips) and SCRAM credentials work against brokers that serve them; Moldau's does not yet.
-"""
+"""kafka-configs: show and change the settings of topics, brokers, groups, client metrics; quotas and credentials."""
 
 from __future__ import annotations
 
@@ -10,14 +7,15 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from moldau.cli.calls import configs, groups
+from moldau.cli.calls import configs
 from moldau.cli.calls.configs import Change, ConfigKind, Setting, Source
 from moldau.cli.kafka.connecting import CLUSTER_OPTIONS, connect, file_properties, names_cluster
 from moldau.cli.kafka.failures import Refused, is_failure, java_refusals, message_of
 from moldau.cli.kafka.options import Options, Parser, ToolError, UsageError, flag, value
+from moldau.cli.passwords import shown_pairs
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 TYPES: Final = ("topics", "clients", "users", "brokers", "ips", "client-metrics", "groups", "broker-loggers")
 NAME_FLAGS: Final = (
@@ -90,10 +88,18 @@ def main(arguments: Sequence[str]) -> int:
             raise
         if isinstance(error, ToolError) and not isinstance(error, Refused):
             raise
-        shown = " ".join(arguments)
+        shown = shown_arguments(arguments, options)
         print(f"Error while executing config command with args '{shown}': {message_of(error)}", file=sys.stderr)
         return 1
     return 0
+
+
+def shown_arguments(arguments: Sequence[str], options: Options) -> str:
+    """Kafka's tool would print the passwords, too."""
+    found = " ".join(arguments)
+    for given in options.texts("add-config"):
+        found = found.replace(given, shown_pairs(given)) if given else found
+    return found
 
 
 # -- options -------------------------------------------------------------------------------------------------------
@@ -270,10 +276,10 @@ def describe_settings(connection: Connection, options: Options) -> None:
 
 
 def describe_resources(connection: Connection, kind: str, names: list[str], everything: bool) -> None:
-    if names and not everything and names[0] and names[0] not in known_names(connection, kind):
+    if names and not everything and names[0] and names[0] not in configs.names(connection, RESOURCES[kind]):
         print(f"The {kind[:-1]} '{names[0]}' doesn't exist and doesn't have dynamic config.")
         return
-    for name in names[:1] or [*known_names(connection, kind), *([""] if kind == "brokers" else [])]:
+    for name in names[:1] or [*configs.names(connection, RESOURCES[kind]), *([""] if kind == "brokers" else [])]:
         if name:
             print(f"{'All' if everything else 'Dynamic'} configs for {kind[:-1]} {name} are:")
         else:
@@ -293,16 +299,3 @@ def described(connection: Connection, kind: ConfigKind, name: str) -> list[Setti
 
 def text(content: str | None) -> str:
     return "null" if content is None else content
-
-
-def known_names(connection: Connection, kind: str) -> list[str]:
-    cluster = connection.wire()
-    match kind:
-        case "topics":
-            return sorted(topic.name or "" for topic in cluster.metadata(None).topics)
-        case "brokers" | "broker-loggers":
-            return [str(broker) for broker in cluster.broker_ids()]
-        case "client-metrics":
-            return configs.names(connection, ConfigKind.CLIENT_METRICS)
-        case _:
-            return sorted({*groups.names(connection), *configs.names(connection, ConfigKind.GROUP)})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.cli.kafka.options import Option, Options, ToolError, flag, value
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 SERVERS: Final = "bootstrap.servers"
 BOOTSTRAP: Final = value("bootstrap-server", "server to connect to", "The brokers to begin with: host:port,host:port.")
@@ -40,7 +40,7 @@ def servers_of(options: Options) -> str:
 
 def file_properties(options: Options, *names: str) -> dict[str, str]:
     """What the properties files say that these options name."""
-    from moldau.cli.connect import read_properties
+    from moldau.cli.connection import read_properties
 
     found: dict[str, str] = {}
     for name in names:
@@ -67,7 +67,7 @@ def connect(options: Options, *config_options: str) -> Connection:
 
 
 def connect_with(properties: dict[str, str]) -> Connection:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
     made = Connection(properties, lenient=True)
     _opened.append(made)

@@ -22,7 +22,7 @@ from moldau.cli.kafka.group_errors import IllegalArgument, print_error, reason
 from moldau.cli.kafka.options import Options, Parser, ToolError, UsageError, flag, optional_value, value
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
 SCENARIOS: Final = (

@@ -15,6 +15,7 @@ from moldau.coordinators.groups.embedded import AssignmentData, SubscriptionData
 from moldau.coordinators.groups.records import RecordKind
 from moldau.coordinators.record_codec import decode_key, kind_of
 from moldau.coordinators.transactions.records import TransactionKey, TransactionValue
+from moldau.types.uuid_text import encode_uuid
 from moldau.wire.codec import DecodeError, decode
 from moldau.wire.schema import Field, Message, Struct
 
@@ -123,7 +124,7 @@ def item_json(content: Any, version: int) -> Any:
     if isinstance(content, Struct):
         return to_json(content, version)
     if isinstance(content, UUID):
-        return base64.urlsafe_b64encode(content.bytes).decode().rstrip("=")
+        return encode_uuid(content)
     if isinstance(content, bytes | bytearray | memoryview):
         return base64.b64encode(content).decode()
     return content

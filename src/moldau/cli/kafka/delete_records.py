@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
     PARSER.require(options, "bootstrap-server", "offset-json-file")
     offsets = read_offsets(options.given("offset-json-file"))
     cluster = connect(options)
-    cluster.admin()
+    cluster.reach()
     print("Executing records delete operation")
     answers = delete_records(cluster, offsets)
     print("Records delete operation completed:")

@@ -10,7 +10,7 @@ from typing import Final
 
 from moldau.cli.kafka.dump_indexes import Problems, start_offset
 from moldau.cli.kafka.options import ToolError
-from moldau.cli.segment_files import whole_batches
+from moldau.cli.log.segment_files import whole_batches
 from moldau.kernels import crc32c
 from moldau.wire.batch import (
     ATTRIBUTES_AT,

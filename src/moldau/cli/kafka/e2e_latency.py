@@ -7,6 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.cli.calls import topics
+from moldau.cli.calls.answers import demanded
 from moldau.cli.kafka.connecting import BOOTSTRAP, SERVERS, connect_with, file_properties
 from moldau.cli.kafka.formatters import java_double
 from moldau.cli.kafka.options import Option, OptionError, Options, Parser, ToolError, optional_value, value
@@ -14,7 +16,7 @@ from moldau.cli.kafka.options import Option, OptionError, Options, Parser, ToolE
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, Producer
 
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 POLL_SECONDS: Final = 60.0
 LOOK_SECONDS: Final = 1.0
@@ -105,9 +107,8 @@ def check(options: Options) -> None:
 def begin_at_end(connection: Connection, consumer: Consumer, topic: str) -> None:
     from confluent_kafka import TopicPartition
 
-    admin = connection.admin()
-    if topic not in admin.list_topics().topics:
-        create_topic(admin, topic)
+    if topic not in topics.names(connection):
+        create_topic(connection, topic)
     partitions = consumer.list_topics(topic).topics[topic].partitions
     ends = []
     for index in partitions:
@@ -116,12 +117,10 @@ def begin_at_end(connection: Connection, consumer: Consumer, topic: str) -> None
     consumer.assign(ends)
 
 
-def create_topic(admin: Any, topic: str) -> None:
-    from confluent_kafka.admin import NewTopic
-
+def create_topic(connection: Connection, topic: str) -> None:
     print(f'Topic "{topic}" does not exist. Will create topic with 1 partition(s) and replication factor = 1')
     try:
-        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+        demanded(topics.create(connection, [topics.NewTopic(topic, 1, 1)])[topic])
     except Exception:
         print(f"Creation of topic {topic} failed")
         raise

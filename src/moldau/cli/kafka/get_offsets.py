@@ -13,11 +13,12 @@ from moldau.cli.kafka.connecting import BOOTSTRAP, BROKER_LIST, COMMAND_CONFIG, 
 from moldau.cli.kafka.failures import is_failure, message_of
 from moldau.cli.kafka.group_errors import class_and_message
 from moldau.cli.kafka.options import Options, Parser, ToolError, UsageError, flag, value
-from moldau.cli.kafka.topics import INTERNAL, include_list
+from moldau.cli.kafka.topics import include_list
 from moldau.types.ids import TopicPartition
+from moldau.types.internal_topics import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 PURPOSE: Final = "An interactive shell for getting topic-partition offsets."
 RULE: Final = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
@@ -74,7 +75,7 @@ def show_offsets(options: Options) -> None:
     timestamp = parse_time(options.given("time"))
     wanted = filter_of(options)
     connection = connect(options)
-    hidden = INTERNAL if options.has("exclude-internal-topics") else ()
+    hidden = INTERNAL_TOPICS if options.has("exclude-internal-topics") else ()
     topics = metadata(connection).topics
     partitions = sorted(
         f"{name}-{index}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.calls import groups
 from moldau.cli.calls.answers import is_refusal
+from moldau.cli.calls.reassignments import layout
 from moldau.cli.kafka.failures import java_message, java_text
 from moldau.cli.kafka.group_errors import class_and_message, print_error
 from moldau.cli.kafka.group_resets import partitions_of_argument
@@ -14,7 +15,7 @@ from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 OF_THE_GROUP: Final = (
     ErrorCode.INVALID_GROUP_ID,
@@ -55,10 +56,10 @@ def delete_offsets(connection: Connection, group_id: str, topics: Sequence[str])
         if ":" in argument:
             wanted |= set(partitions_of_argument(argument))
             continue
-        (topic,) = connection.wire().metadata([argument]).topics
-        if topic.error_code:
-            results[TopicPartition(argument, -1)] = java_text(topic.error_code)
-        wanted |= {TopicPartition(argument, partition.partition_index) for partition in topic.partitions}
+        try:
+            wanted |= set(layout(connection, [argument]))
+        except KafkaError as refused:
+            results[TopicPartition(argument, -1)] = java_text(refused.code)
     error = ask(connection, group_id, wanted, results)
     tell(group_id, error, results)
 
@@ -70,8 +71,10 @@ def ask(
     results: dict[TopicPartition, str | None],
 ) -> ErrorCode:
     """Fills in the results and returns the error of the whole: the group's, else the first partition's."""
+    from moldau.client.asking import groups as asked
+
     try:
-        answers = groups.delete_offsets(connection, group_id, wanted)
+        answers = asked.delete_offsets(connection, group_id, wanted)
     except KafkaError as error:
         results |= dict.fromkeys(wanted, java_text(error.code))
         return error.code

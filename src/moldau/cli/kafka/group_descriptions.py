@@ -13,7 +13,7 @@ from moldau.cli.kafka.options import Options
 from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 MISSING = "-"
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")

@@ -11,7 +11,7 @@ from moldau.types.error_codes import RETRIABLE
 from moldau.types.errors import KafkaError
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 
 class IllegalArgument(ToolError):

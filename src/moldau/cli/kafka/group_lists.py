@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.cli.calls import groups
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 NARROWEST = 15
 

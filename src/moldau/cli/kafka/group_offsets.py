@@ -12,7 +12,7 @@ from moldau.cli.calls.offsets import At
 from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 
 def committed_offsets(connection: Connection, group_id: str) -> dict[TopicPartition, tuple[int, int | None]]:

@@ -12,16 +12,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from moldau.cli import group_plan
 from moldau.cli.calls import groups
+from moldau.cli.calls.reassignments import layout
+from moldau.cli.group import plan as group_plan
 from moldau.cli.kafka.failures import java_message
 from moldau.cli.kafka.group_errors import IllegalArgument, Wrapped, described, print_error
 from moldau.cli.kafka.group_offsets import committed_offsets, end_offsets, offsets_at, start_offsets
 from moldau.cli.kafka.options import Options, ToolError
+from moldau.types.errors import KafkaError
 from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 Offsets = dict[TopicPartition, int]
 DURATION: Final = re.compile(
@@ -93,10 +95,10 @@ def partitions_to_reset(connection: Connection, group_id: str, options: Options)
 
 
 def existing_partitions(connection: Connection, topic: str) -> list[int]:
-    (found,) = connection.wire().metadata([topic]).topics
-    if found.error_code:
-        raise ToolError(java_message(found.error_code))
-    return sorted(partition.partition_index for partition in found.partitions)
+    try:
+        return sorted(place.partition for place in layout(connection, [topic]))
+    except KafkaError as error:
+        raise ToolError(java_message(error.code)) from None
 
 
 def check_existing(connection: Connection, partitions: Sequence[TopicPartition]) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from moldau.cli.calls.elections import Election, elect
 from moldau.cli.kafka.connecting import BOOTSTRAP, COMMAND_CONFIG, ZOOKEEPER, connect, names_cluster
 from moldau.cli.kafka.failures import java_text
 from moldau.cli.kafka.options import OptionError, Options, Parser, ToolError, flag, value
 from moldau.cli.kafka.partition_files import field, partitions_in
-from moldau.client.cluster import check as raise_error
-from moldau.types.errors import ErrorCode
-from moldau.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.ids import TopicPartition
 
-TYPES: Final = {"preferred": 0, "unclean": 1}
-TIMEOUT_MS: Final = 30_000
+TYPES: Final = {"preferred": Election.PREFERRED, "unclean": Election.UNCLEAN}
 ONE_OF: Final = ("topic", "all-topic-partitions", "path-to-json-file")
 
 PARSER: Final = Parser(
@@ -35,8 +34,6 @@ PARSER: Final = Parser(
     value("election-type", "election type", "preferred, or unclean for partitions without a leader."),
 )
 
-Partition = tuple[str, int]
-
 
 def main(arguments: Sequence[str]) -> int:
     options = PARSER.parse(arguments)
@@ -50,15 +47,7 @@ def main(arguments: Sequence[str]) -> int:
             "Option --admin.config has been deprecated and will be removed in a future version. "
             "Use --command-config instead."
         )
-    cluster = connect(options, "admin.config", "command-config").wire()
-    request = ElectLeadersRequest(
-        election_type=TYPES[kind.lower()],
-        topic_partitions=None if wanted is None else grouped(wanted),
-        timeout_ms=TIMEOUT_MS,
-    )
-    answer = cluster.any(request, ElectLeadersResponse)
-    raise_error(answer.error_code, "elect leaders")
-    tell(kind.upper(), answer)
+    tell(kind.upper(), elect(connect(options, "admin.config", "command-config"), TYPES[kind.lower()], wanted))
     return 0
 
 
@@ -76,9 +65,9 @@ def check(options: Options) -> None:
         raise ToolError("Option partition is only allowed if topic is used")
 
 
-def partitions_of(options: Options) -> list[Partition] | None:
+def partitions_of(options: Options) -> list[TopicPartition] | None:
     if options.has("topic"):
-        return [(options.given("topic"), options.number("partition"))]
+        return [TopicPartition(options.given("topic"), options.number("partition"))]
     if not options.has("path-to-json-file"):
         return None
     entries = partitions_in(
@@ -86,31 +75,22 @@ def partitions_of(options: Options) -> list[Partition] | None:
         "Replica election data is empty",
         'Replica election data is missing "partitions" field',
     )
-    found = [(field(entry, "topic", str), field(entry, "partition", int)) for entry in entries]
-    twice = sorted({f"{topic}-{index}" for topic, index in found if found.count((topic, index)) > 1})
+    found = [TopicPartition(field(entry, "topic", str), field(entry, "partition", int)) for entry in entries]
+    twice = sorted({str(place) for place in found if found.count(place) > 1})
     if twice:
         raise ToolError(f"Replica election data contains duplicate partitions: [{', '.join(twice)}]")
     return found
 
 
-def grouped(partitions: list[Partition]) -> list[TopicPartitions]:
-    by_topic: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        by_topic.setdefault(topic, []).append(index)
-    return [TopicPartitions(topic=topic, partitions=indexes) for topic, indexes in by_topic.items()]
-
-
-def tell(kind: str, answer: ElectLeadersResponse) -> None:
+def tell(kind: str, answers: Mapping[TopicPartition, KafkaError | None]) -> None:
     elected, valid, failed = [], [], {}
-    for topic in answer.replica_election_results:
-        for each in topic.partition_result:
-            place = f"{topic.topic}-{each.partition_id}"
-            if each.error_code == ErrorCode.NONE:
-                elected.append(place)
-            elif each.error_code == ErrorCode.ELECTION_NOT_NEEDED:
-                valid.append(place)
-            else:
-                failed[place] = java_text(each.error_code, each.error_message)
+    for place, refused in answers.items():
+        if refused is None:
+            elected.append(str(place))
+        elif refused.code == ErrorCode.ELECTION_NOT_NEEDED:
+            valid.append(str(place))
+        else:
+            failed[place] = java_text(refused.code, refused.message)
     if elected:
         print(f"Successfully completed leader election ({kind}) for partitions {', '.join(elected)}")
     if valid:

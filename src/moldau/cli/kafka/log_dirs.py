@@ -1,4 +1,4 @@
-"""kafka-log-dirs: the log folders of brokers with the sizes of their partitions, as JSON."""
+"""kafka-log-dirs: the log directories of brokers with the sizes of their partitions, as JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from moldau.cli.calls.cluster import log_dirs
+from moldau.cli.calls import cluster as cluster_calls
 from moldau.cli.kafka.connecting import BOOTSTRAP, COMMAND_CONFIG, connect
 from moldau.cli.kafka.failures import java_class
 from moldau.cli.kafka.options import Parser, ToolError, flag, value
@@ -18,7 +18,7 @@ PARSER: Final = Parser(
     "This tool helps to query log directory usage on the specified brokers.",
     BOOTSTRAP,
     COMMAND_CONFIG,
-    flag("describe", "REQUIRED: describe the log folders."),
+    flag("describe", "REQUIRED: describe the log directories."),
     value("topic-list", "Topic list", "Topics, separated by commas; all without it.", default=""),
     value("broker-list", "Broker list", "Broker ids, separated by commas; all without it.", default=""),
 )
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     topics = {each for each in options.given("topic-list").split(",") if each}
     wanted = broker_ids(options.given("broker-list"))
     cluster = connect(options)
-    existing = cluster.wire().broker_ids()
+    existing = cluster_calls.broker_ids(cluster)
     unknown = [broker for broker in wanted if broker not in existing]
     if unknown:
         raise ToolError(
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         )
     print("Querying brokers for log directories information")
     asked = wanted or existing
-    answers = {broker: log_dirs(cluster, broker) for broker in asked}
+    answers = {broker: cluster_calls.log_dirs(cluster, broker) for broker in asked}
     print(f"Received log directory information from brokers {joined(asked)}")
     brokers = [
         {"broker": broker, "logDirs": [folder_json(folder, topics) for folder in answer]}

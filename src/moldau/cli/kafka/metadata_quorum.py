@@ -5,7 +5,6 @@ Left out: `add-controller` and `remove-controller`; the metadata is kept by a st
 
 from __future__ import annotations
 
-import base64
 import json
 import time
 from argparse import Namespace
@@ -13,13 +12,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from moldau.cli.calls import quorum
 from moldau.cli.kafka.argument_parser import ArgumentParser, ArgumentsRefused
 from moldau.cli.kafka.cluster import connected
 from moldau.cli.kafka.options import ToolError
+from moldau.client.asking import quorum
+from moldau.types.uuid_text import encode_uuid
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
     from moldau.wire.messages.describe_quorum import DescribeQuorumResponse, PartitionDataInResponse, ReplicaState
 
 HEADINGS: Final = (
@@ -96,7 +96,7 @@ def nodes_text(replicas: Sequence[ReplicaState], answer: DescribeQuorumResponse,
 
 
 def directory_text(directory: UUID) -> str:
-    return base64.urlsafe_b64encode(directory.bytes).decode().rstrip("=")
+    return encode_uuid(directory)
 
 
 def print_replication(found: PartitionDataInResponse, given: Namespace) -> None:

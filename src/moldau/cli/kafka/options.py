@@ -72,8 +72,10 @@ def value(
     return Option(name, help, argument, kind, default, required=required, separator=separator, hidden=hidden)
 
 
-def optional_value(name: str, argument: str, help: str = "", *, available_if: tuple[str, ...] = ()) -> Option:
-    return Option(name, help, argument, argument_needed=False, available_if=available_if)
+def optional_value(
+    name: str, argument: str, help: str = "", *, kind: type = str, available_if: tuple[str, ...] = ()
+) -> Option:
+    return Option(name, help, argument, kind, argument_needed=False, available_if=available_if)
 
 
 HELP: Final = flag("help", "Print usage information.")

@@ -18,6 +18,7 @@ from moldau.cli.kafka.connecting import SERVERS, connect_with
 from moldau.cli.kafka.failures import message_of
 from moldau.cli.kafka.measuring import Latencies, Metrics, Throttler, now_ms
 from moldau.cli.kafka.options import ToolError
+from moldau.cli.passwords import shown_pairs
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -119,7 +120,7 @@ def check(made: ArgumentParser, given: Namespace) -> None:
 
 
 def producer_properties(given: Namespace) -> dict[str, str]:
-    from moldau.cli.connect import read_properties
+    from moldau.cli.connection import read_properties
 
     old_file = getattr(given, "producer.config")
     for used, old, new in (
@@ -133,7 +134,7 @@ def producer_properties(given: Namespace) -> dict[str, str]:
     for text in given.command_property or given.producer_props or ():
         key, equals, value = text.partition("=")
         if not equals or not value or "=" in value:
-            raise ToolError(f"Invalid property: {text}")
+            raise ToolError(f"Invalid property: {shown_pairs(text)}")
         properties[key] = value
     if given.bootstrap_server:
         properties[SERVERS] = given.bootstrap_server

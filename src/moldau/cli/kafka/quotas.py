@@ -11,10 +11,11 @@ from moldau.cli.calls.quotas import ANY, DEFAULT, EXACT, Quotas
 from moldau.cli.kafka.failures import java_refusals, message_of
 from moldau.cli.kafka.formatters import java_double
 from moldau.cli.kafka.options import ToolError
+from moldau.cli.passwords import shown
 from moldau.client.errors import VersionUnsupported
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 ENTITIES: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
 WORDS: Final = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
@@ -78,13 +79,18 @@ def quota(key: str, text: str) -> float:
 
 
 def alter_credentials(cluster: Connection, user: str, added: dict[str, str], deleted: Sequence[str]) -> None:
-    quotas.alter_credentials(cluster, user, {name: credential(name, text) for name, text in added.items()}, deleted)
+    """One request for each mechanism: brokers take one of a user at a time."""
+    wanted = {name: credential(name, text) for name, text in added.items()}
+    for name in deleted:
+        quotas.alter_credentials(cluster, user, {}, [name])
+    for name, given in wanted.items():
+        quotas.alter_credentials(cluster, user, {name: given}, [])
 
 
 def credential(mechanism: str, text: str) -> tuple[int, bytes]:
     found = CREDENTIAL.fullmatch(text)
     if found is None:
-        raise ToolError(f"Invalid credential property {mechanism}={text}")
+        raise ToolError(f"Invalid credential property {shown(mechanism, text)}")
     given = found[1]
     iterations = int(given) if given and given != "-1" else LEAST_ITERATIONS
     if iterations < LEAST_ITERATIONS:
@@ -93,11 +99,11 @@ def credential(mechanism: str, text: str) -> tuple[int, bytes]:
 
 
 def print_credentials(cluster: Connection, users: Sequence[str]) -> None:
-    for user, description in quotas.describe_credentials(cluster, users).items():
-        try:
-            infos = description.scram_credential_infos
-        except Exception as error:
-            print(f"Error retrieving SCRAM credential configs for user-principal '{user}': {message_of(error)}")
+    with java_refusals():
+        found = quotas.describe_credentials(cluster, users)
+    for user, known in found.items():
+        if known.problem is not None:
+            print(f"Error retrieving SCRAM credential configs for user-principal '{user}': {message_of(known.problem)}")
             continue
-        text = ", ".join(f"{info.mechanism.name.replace('_', '-')}=iterations={info.iterations}" for info in infos)
+        text = ", ".join(f"{name}=iterations={iterations}" for name, iterations in known.iterations.items())
         print(f"SCRAM credential configs for user-principal '{user}' are {text}")

@@ -13,18 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from moldau.cli.kafka.start_options import without_start_options
+
 USAGE: Final = "USAGE: kafka-server-start [-daemon] server.properties [--override property=value]*"
 LOG_FOLDER_VARIABLE: Final = "LOG_DIR"
 
 
 def main(arguments: Sequence[str]) -> int:
-    left = list(arguments)
-    daemon = False
-    while left and left[0] in ("-daemon", "-name", "-loggc"):
-        option = left.pop(0)
-        daemon = daemon or option == "-daemon"
-        if option == "-name" and left:
-            left.pop(0)
+    left, daemon = without_start_options(arguments)
     if not left or left[0] in ("--help", "-h"):
         print(USAGE, file=sys.stderr)
         return 1
@@ -47,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         print("warning: JMX_PORT is ignored: there is no Java here", file=sys.stderr)
     if daemon:
         return start_in_background(command)
-    from moldau.cli import broker_start
+    from moldau.cli.broker import starting as broker_start
 
     return 1 if broker_start.main(command) else 0
 

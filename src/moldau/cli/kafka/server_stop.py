@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from moldau.cli.broker.local_brokers import PROCESSES, running_brokers
 from moldau.cli.kafka.options import Parser, value
-from moldau.cli.local_brokers import PROCESSES, running_brokers
 
 PARSER: Final = Parser(
     "Stops the brokers of this machine.",

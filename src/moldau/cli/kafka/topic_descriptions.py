@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-import base64
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from moldau.cli.calls import configs
+from moldau.cli.calls import configs, reassignments
+from moldau.cli.calls import topics as topic_calls
+from moldau.cli.calls.cluster import broker_ids
 from moldau.cli.calls.configs import Source
-from moldau.client.cluster import Cluster, check
+from moldau.cli.calls.reassignments import Move
+from moldau.client.asking.answers import refuse
 from moldau.client.errors import VersionUnsupported
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
-from moldau.wire.messages.describe_topic_partitions import (
-    Cursor,
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-    DescribeTopicPartitionsResponseTopic,
-    TopicRequest,
-)
-from moldau.wire.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-)
-from moldau.wire.messages.metadata import MetadataResponseTopic
+from moldau.types.uuid_text import encode_uuid
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
+    from moldau.wire.messages.describe_topic_partitions import DescribeTopicPartitionsResponseTopic
+    from moldau.wire.messages.metadata import MetadataResponseTopic
 
 NO_ID: Final = uuid.UUID(int=0)
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A reassignment under way."""
-
-    adding: Sequence[int]
-    removing: Sequence[int]
-    replicas: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,43 +61,21 @@ class Described:
 
 def id_text(topic_id: uuid.UUID) -> str:
     """Ids as Kafka prints them."""
-    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+    return encode_uuid(topic_id)
 
 
 def topic_of_id(connection: Connection, text: str) -> str | None:
-    return next((each.name for each in connection.wire().metadata(None).topics if id_text(each.topic_id) == text), None)
+    return next((each.name for each in topic_calls.looked_up(connection) if id_text(each.topic_id) == text), None)
 
 
 def describe_topics(connection: Connection, names: Sequence[str], limit: int) -> Described:
-    cluster = connection.wire()
-    moves = moves_under_way(cluster)
+    moves = moves_under_way(connection)
     try:
-        topics = [from_description(topic, moves) for topic in ask_descriptions(cluster, names, limit)]
+        topics = [from_description(topic, moves) for topic in topic_calls.in_pages(connection, names, limit)]
     except VersionUnsupported:
-        topics = [from_metadata(topic, moves) for topic in cluster.metadata(names).topics]
-    live = frozenset(cluster.broker_ids())
+        topics = [from_metadata(topic, moves) for topic in topic_calls.looked_up(connection, names)]
+    live = frozenset(broker_ids(connection))
     return Described(with_settings(connection, topics), live)
-
-
-def ask_descriptions(cluster: Cluster, names: Sequence[str], limit: int) -> list[DescribeTopicPartitionsResponseTopic]:
-    """All pages of the answer; a topic that goes on in the next page is put together."""
-    found: dict[str, DescribeTopicPartitionsResponseTopic] = {}
-    cursor: Cursor | None = None
-    wanted = [TopicRequest(name=name) for name in sorted(names)]
-    while True:
-        request = DescribeTopicPartitionsRequest(topics=wanted, response_partition_limit=limit, cursor=cursor)
-        answer = cluster.any(request, DescribeTopicPartitionsResponse)
-        for topic in answer.topics:
-            name = topic.name or ""
-            if topic.error_code:
-                raise KafkaError(ErrorCode(topic.error_code), None)
-            if name in found:
-                topic.partitions = [*found[name].partitions, *topic.partitions]
-            found[name] = topic
-        if answer.next_cursor is None:
-            return list(found.values())
-        after = answer.next_cursor
-        cursor = Cursor(topic_name=after.topic_name, partition_index=after.partition_index)
 
 
 def from_description(topic: DescribeTopicPartitionsResponseTopic, moves: dict[TopicPartition, Move]) -> TopicView:
@@ -136,7 +98,7 @@ def from_description(topic: DescribeTopicPartitionsResponseTopic, moves: dict[To
 def from_metadata(topic: MetadataResponseTopic, moves: dict[TopicPartition, Move]) -> TopicView:
     """For brokers older than 3.8, which cannot describe partitions."""
     name = topic.name or ""
-    check(topic.error_code, f"topic {name}")
+    refuse(topic.error_code)
     partitions = [
         PartitionView(
             each.partition_index,
@@ -152,18 +114,16 @@ def from_metadata(topic: MetadataResponseTopic, moves: dict[TopicPartition, Move
     return TopicView(name, topic.topic_id, sorted(partitions, key=lambda each: each.index))
 
 
-def moves_under_way(cluster: Cluster) -> dict[TopicPartition, Move]:
+def moves_under_way(connection: Connection) -> dict[TopicPartition, Move]:
+    """None, for Kafka's tool, where the cluster does not tell them, or not to this user."""
     try:
-        answer = cluster.any(ListPartitionReassignmentsRequest(topics=None), ListPartitionReassignmentsResponse)
+        return reassignments.under_way(connection)
     except VersionUnsupported:
         return {}
-    return {
-        TopicPartition(topic.name, each.partition_index): Move(
-            each.adding_replicas, each.removing_replicas, each.replicas
-        )
-        for topic in answer.topics
-        for each in topic.partitions
-    }
+    except KafkaError as error:
+        if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            return {}
+        raise
 
 
 def with_settings(connection: Connection, topics: Sequence[TopicView]) -> list[TopicView]:

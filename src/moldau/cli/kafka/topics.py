@@ -13,16 +13,16 @@ from moldau.cli.calls.topics import BROKERS_CHOICE
 from moldau.cli.kafka.connecting import CLUSTER_OPTIONS, connect, names_cluster
 from moldau.cli.kafka.failures import code_and_message, is_failure, message_of
 from moldau.cli.kafka.options import Options, Parser, ToolError, UsageError, flag, value
+from moldau.types.internal_topics import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 ACTIONS: Final = ("create", "list", "alter", "describe", "delete")
 REPORTS: Final = (
     "under-replicated-partitions", "unavailable-partitions", "under-min-isr-partitions", "at-min-isr-partitions",
 )  # fmt: skip
 OVERRIDES: Final = "topics-with-overrides"
-INTERNAL: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 MOST_REPLICAS: Final = 2**15 - 1
 TOPIC_EXISTS: Final = 36
 CONFIGS_TOOL: Final = " (To alter topic configurations, the kafka-configs tool can be used.)"
@@ -222,7 +222,7 @@ def matching_topics(connection: Connection, options: Options) -> list[str]:
     pattern = options.text("topic")
     matches = include_list(pattern) if pattern is not None else (lambda name: True)
     names = calls.names(connection)
-    hidden = INTERNAL if options.has("exclude-internal") else ()
+    hidden = INTERNAL_TOPICS if options.has("exclude-internal") else ()
     return [name for name in names if name not in hidden and matches(name)]
 
 

@@ -7,17 +7,18 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from moldau.cli.calls import transactions
-from moldau.cli.calls.transactions import Marker
+from moldau.cli.calls import reassignments, topics
 from moldau.cli.kafka.argument_parser import ArgumentParser, ArgumentsRefused, long, short
 from moldau.cli.kafka.connecting import SERVERS, connect_with
 from moldau.cli.kafka.failures import message_of
 from moldau.cli.kafka.options import ToolError
+from moldau.client.asking import transactions
+from moldau.client.asking.transactions import Marker
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from moldau.cli.connect import Connection
+    from moldau.cli.connection import Connection
 
 NONE: Final = "None"
 NOT_FOUND: Final = "DescribeTransactions request for transactionalId `{}` failed because the ID could not be found"
@@ -70,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
     if given.command_config:
         from pathlib import Path
 
-        from moldau.cli.connect import read_properties
+        from moldau.cli.connection import read_properties
 
         properties = read_properties(Path(given.command_config))
     cluster = connect_with(properties | {SERVERS: given.bootstrap_server})
@@ -242,17 +243,11 @@ def find_hanging(cluster: Connection, given: Namespace) -> None:
 def places_to_search(cluster: Connection, given: Namespace) -> list[TopicPartition]:
     if given.partition is not None:
         return [TopicPartition(given.topic, given.partition)]
-    wanted = None if given.topic is None else [given.topic]
-    places = []
-    for topic in cluster.wire().metadata(wanted).topics:
-        if topic.error_code:
-            raise failed("Failed to describe 1 topics", KafkaError(ErrorCode(topic.error_code)))
-        places += [
-            TopicPartition(topic.name or "", each.partition_index)
-            for each in topic.partitions
-            if given.broker_id is None or given.broker_id in each.replica_nodes
-        ]
-    return places
+    try:
+        layout = reassignments.layout(cluster, topics.names(cluster) if given.topic is None else [given.topic])
+    except KafkaError as error:
+        raise failed("Failed to describe 1 topics", KafkaError(error.code)) from None
+    return [place for place, replicas in layout.items() if given.broker_id is None or given.broker_id in replicas]
 
 
 def now_ms() -> int:

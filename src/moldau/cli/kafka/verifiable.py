@@ -33,7 +33,7 @@ def read(made: ArgumentParser, arguments: Sequence[str], old_file_option: str) -
 
 
 def properties_in_file(given: Namespace, old_file_option: str) -> dict[str, str]:
-    from moldau.cli.connect import read_properties
+    from moldau.cli.connection import read_properties
 
     old_file = getattr(given, old_file_option)
     if old_file:

@@ -8,9 +8,11 @@ localhost:9092) serve the command, and a warning says so.
 from __future__ import annotations
 
 import json
-import logging
+import socket
 import sys
 from typing import Any, Final
+
+from moldau.config.zookeeper import split_connect
 
 ANSWER_SECONDS: Final = 3.0
 NOBODY: Final = "no broker is registered in it"
@@ -21,7 +23,7 @@ def brokers_behind(zookeeper: str) -> str:
     found, problem = registered_brokers(zookeeper)
     if found:
         return found
-    from moldau.cli.connect import SERVERS, properties_from
+    from moldau.cli.connection import SERVERS, properties_from
 
     servers = properties_from()[SERVERS]
     print(
@@ -35,13 +37,17 @@ def brokers_behind(zookeeper: str) -> str:
 def registered_brokers(zookeeper: str) -> tuple[str, str]:
     """The brokers that ZooKeeper lists, or nothing and why."""
     try:
-        from kazoo.client import KazooClient
         from kazoo.exceptions import NoNodeError
+
+        from moldau.cli.zookeeper.client import open_client
     except ImportError:
         return "", "kazoo is not installed: pip install 'moldau[zookeeper]'"
-    client = KazooClient(hosts=zookeeper, timeout=ANSWER_SECONDS, logger=silent())
     try:
-        client.start(timeout=ANSWER_SECONDS)
+        check_somebody_listens(zookeeper)
+        client = open_client(zookeeper, ANSWER_SECONDS)
+    except Exception as error:
+        return "", f"ZooKeeper: {error or type(error).__name__}"
+    try:
         entries = [json.loads(client.get(f"/brokers/ids/{each}")[0]) for each in client.get_children("/brokers/ids")]
     except NoNodeError:
         return "", NOBODY
@@ -53,12 +59,21 @@ def registered_brokers(zookeeper: str) -> tuple[str, str]:
     return ",".join(address_of(entry) for entry in entries), NOBODY
 
 
-def silent() -> logging.Logger:
-    """The answer is the brokers or one reason: nobody needs to read each attempt to connect."""
-    logger = logging.getLogger("moldau.zookeeper")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
-    return logger
+def check_somebody_listens(zookeeper: str) -> None:
+    """kazoo asks again until its time is up. Raises OSError where each of the servers refuses at once."""
+    refusal: OSError | None = None
+    for address in split_connect(zookeeper)[0].split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
+        except ConnectionRefusedError as error:
+            refusal = error
+        except OSError:
+            return
+        else:
+            return
+    if refusal is not None:
+        raise refusal
 
 
 def address_of(entry: dict[str, Any]) -> str:

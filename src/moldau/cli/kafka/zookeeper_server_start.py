@@ -2,7 +2,8 @@
 
 The server is the one inside pip's PySpark; Java as Spark needs it. `-daemon` puts it into the background; `-name` and
 `-loggc` are accepted. Settings that the file leaves out are those of a development cluster (tickTime 500 and the like);
-KAFKA_HEAP_OPTS says how much memory it may take.
+KAFKA_HEAP_OPTS says how much memory it may take, KAFKA_OPTS what else Java is told: above all the JAAS file
+whose section `Server` has the logins.
 """
 
 from __future__ import annotations
@@ -11,22 +12,18 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from moldau.cli.kafka.start_options import without_start_options
+
 USAGE: Final = "USAGE: zookeeper-server-start [-daemon] zookeeper.properties"
 
 
 def main(arguments: Sequence[str]) -> int:
-    left = list(arguments)
-    daemon = False
-    while left and left[0] in ("-daemon", "-name", "-loggc"):
-        option = left.pop(0)
-        daemon = daemon or option == "-daemon"
-        if option == "-name" and left:
-            left.pop(0)
+    left, daemon = without_start_options(arguments)
     if len(left) != 1 or left[0] in ("--help", "-h"):
         print(USAGE, file=sys.stderr)
         return 1
-    from moldau.cli import zookeeper_server
-    from moldau.cli.zookeeper_process import ZooKeeperError
+    from moldau.cli.zookeeper import server as zookeeper_server
+    from moldau.cli.zookeeper.process import ZooKeeperError
 
     try:
         settings_file = zookeeper_server.prepared(zookeeper_server.read_file(left[0]))

@@ -16,8 +16,8 @@ def main(arguments: Sequence[str]) -> int:
     if arguments:
         print(USAGE, file=sys.stderr)
         return 1
-    from moldau.cli.local_brokers import own_processes
-    from moldau.cli.zookeeper_process import MAIN_CLASS
+    from moldau.cli.broker.local_brokers import own_processes
+    from moldau.cli.zookeeper.process import MAIN_CLASS
 
     servers = [pid for pid, command in own_processes() if MAIN_CLASS in command]
     if not servers:

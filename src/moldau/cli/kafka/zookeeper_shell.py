@@ -1,7 +1,8 @@
 """zookeeper-shell: look into ZooKeeper and change what is there.
 
 With a command behind the address it is done and the shell ends; without, commands are read line by line. What is left
-out of ZooKeeper's own shell: watches, access rules, quotas, `reconfig`. TLS (`-zk-tls-config-file`) is refused.
+out of ZooKeeper's own shell: watches, quotas, `reconfig`. It logs in as the section `Client` of the JAAS file in
+KAFKA_OPTS says; TLS is asked for with a file of `zookeeper.ssl.*` settings behind `-zk-tls-config-file`.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
-USAGE: Final = "USAGE: zookeeper-shell zookeeper_host:port[/path] [args...]"
+USAGE: Final = "USAGE: zookeeper-shell zookeeper_host:port[/path] [-zk-tls-config-file file] [args...]"
+TLS_FILE: Final = "-zk-tls-config-file"
 ANSWER_SECONDS: Final = 10.0
 ANY_VERSION: Final = -1
+PERMISSIONS: Final = ((4, "c"), (8, "d"), (1, "r"), (2, "w"), (16, "a"))
 NO_PACKAGE: Final = "zookeeper-shell needs the package kazoo: pip install 'moldau[zookeeper]'"
 
 
@@ -28,20 +32,16 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     address, command = arguments[0], list(arguments[1:])
     try:
-        from kazoo.client import KazooClient
-        from kazoo.handlers.threading import KazooTimeoutError
+        from moldau.cli.zookeeper.client import open_client
     except ImportError:
         print(NO_PACKAGE, file=sys.stderr)
         return 1
-    from moldau.cli.kafka.zookeeper import silent
-
     hosts, slash, chroot = address.partition("/")
-    client = KazooClient(hosts=hosts, timeout=ANSWER_SECONDS, logger=silent())
     print(f"Connecting to {address}")
     try:
-        client.start(timeout=ANSWER_SECONDS)
-    except KazooTimeoutError:
-        print(f"ZooKeeper did not answer within {ANSWER_SECONDS:g} s at {hosts}", file=sys.stderr)
+        client = open_client(hosts, ANSWER_SECONDS, tls_properties(command))
+    except Exception as error:
+        print(reason_of(error, hosts), file=sys.stderr)
         return 1
     try:
         shell = Shell(client, slash + chroot if chroot else "")
@@ -52,6 +52,31 @@ def main(arguments: Sequence[str]) -> int:
     finally:
         client.stop()
         client.close()
+
+
+def tls_properties(command: list[str]) -> dict[str, str]:
+    """Those of the file that is named, which is taken out of the command. Raises ShellError."""
+    if not command or command[0] != TLS_FILE:
+        return {}
+    if len(command) < 2:
+        raise ShellError(USAGE)
+    from moldau.cli.connection import read_properties
+
+    found = read_properties(Path(command[1]))
+    del command[:2]
+    return found
+
+
+def reason_of(error: Exception, hosts: str) -> str:
+    from kazoo.handlers.threading import KazooTimeoutError
+
+    from moldau.metadata.zookeeper.login import LoginRefusedError
+
+    if isinstance(error, LoginRefusedError):
+        return f"ZooKeeper at {hosts}: {error}"
+    if isinstance(error, KazooTimeoutError):
+        return f"ZooKeeper did not answer within {ANSWER_SECONDS:g} s at {hosts}"
+    return str(error) or type(error).__name__
 
 
 def read_lines(shell: Shell) -> None:
@@ -89,6 +114,9 @@ class Shell:
             "deleteall": self._delete_all,
             "rmr": self._delete_all,
             "sync": self._sync,
+            "addauth": self._add_auth,
+            "getAcl": self._get_acl,
+            "setAcl": self._set_acl,
             "help": self._help,
         }
 
@@ -178,10 +206,31 @@ class Shell:
         self._client.sync(self._path(values[0]))
         print("Sync is OK")
 
+    def _add_auth(self, arguments: list[str]) -> None:
+        _, values, _ = parsed(arguments, "", usage="addauth scheme auth", least=2, most=2)
+        self._client.add_auth(*values)
+
+    def _get_acl(self, arguments: list[str]) -> None:
+        _, values, _ = parsed(arguments, "s", usage="getAcl path", most=1)
+        for each in self._client.get_acls(self._path(values[0]))[0]:
+            letters = "".join(letter for bit, letter in PERMISSIONS if each.perms & bit)
+            print(f"'{each.id.scheme},'{each.id.id}\n: {letters}")
+
+    def _set_acl(self, arguments: list[str]) -> None:
+        flags, values, _ = parsed(arguments, "sR", usage="setAcl [-R] path acl", least=2, most=2)
+        path, acls = self._path(values[0]), [acl_of(each) for each in values[1].split(",")]
+        self._set_acls(path, acls, "R" in flags)
+
+    def _set_acls(self, path: str, acls: list[Any], below: bool) -> None:
+        for child in self._client.get_children(path) if below else ():
+            self._set_acls(f"{path.rstrip('/')}/{child}", acls, below)
+        self._client.set_acls(path, acls)
+
     def _help(self, arguments: list[str]) -> None:
         print(
             "ls [-s] [-R] path\nget [-s] path\nstat path\ncreate [-s] [-e] path [data]\n"
-            "set [-s] [-v version] path data\ndelete [-v version] path\ndeleteall path\nsync path\nquit"
+            "set [-s] [-v version] path data\ndelete [-v version] path\ndeleteall path\nsync path\n"
+            "addauth scheme auth\ngetAcl path\nsetAcl [-R] path acl\nquit"
         )
 
 
@@ -206,6 +255,18 @@ def parsed(
     if not least <= len(values) <= most:
         raise ShellError(usage)
     return found, values, version
+
+
+def acl_of(text: str) -> Any:
+    """`scheme:id:permissions`, the id empty for `auth` and perhaps with colons of its own. Raises ShellError."""
+    from kazoo.security import ACL, Id
+
+    scheme, _, rest = text.partition(":")
+    identity, colon, letters = rest.rpartition(":")
+    bits = {letter: bit for bit, letter in PERMISSIONS}
+    if not scheme or not colon or not letters or any(letter not in bits for letter in letters):
+        raise ShellError(f"{text} does not have the form scheme:id:perm")
+    return ACL(sum(bits[letter] for letter in letters), Id(scheme, identity))
 
 
 def path_in(arguments: list[str]) -> str:

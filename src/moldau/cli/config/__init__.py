@@ -1,0 +1,1 @@
+"""`moldau config`: settings of whatever has some."""

@@ -1,0 +1,1 @@
+"""`moldau group`: consumer groups, their lag, and where they read on."""

@@ -1,0 +1,1 @@
+"""`moldau log`: files of partitions, without a broker."""

@@ -1,0 +1,1 @@
+"""`moldau mirror`: topics of one cluster kept up in another."""

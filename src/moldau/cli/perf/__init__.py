@@ -1,0 +1,1 @@
+"""`moldau perf`, and the loads under Kafka's names for it."""

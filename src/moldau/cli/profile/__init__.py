@@ -1,0 +1,1 @@
+"""`moldau profile`: clusters with a name, and the file in which they are."""

@@ -1,0 +1,1 @@
+"""`moldau security`: who may log in, who may do what and how much."""

@@ -1,0 +1,1 @@
+"""`moldau registry`, `rest` and `services`: the HTTP services, started and asked."""

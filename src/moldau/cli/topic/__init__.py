@@ -1,0 +1,1 @@
+"""`moldau topic`: topics made, looked at, changed and removed."""

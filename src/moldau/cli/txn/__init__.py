@@ -1,0 +1,1 @@
+"""`moldau txn`: transactions, those that hang among them."""

@@ -1,0 +1,200 @@
+"""The mirror's commands: as the books print them, as MirrorMaker 2 has them, and our own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from moldau.clients.admin import Admin
+from tests.support.broker import Broker
+from tests.support.command import run
+from tests.support.mirroring import contents, producer, properties, wait_until_equal
+from tests.support.process import BrokerProcess
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.xdist_group("mirror-tools")
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProcess, BrokerProcess]]:
+    folder = tmp_path_factory.mktemp("clusters")
+    settings = {"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 1}
+    with Broker(folder / "a", settings) as source, Broker(folder / "b", settings) as target:
+        yield source, target
+
+
+def fill(broker: BrokerProcess, topic: str, count: int, partitions: int = 2) -> None:
+    with Admin({"bootstrap.servers": broker.address}) as admin:
+        admin.create_topic(topic, partitions)
+    sender = producer(broker.address)
+    for number in range(count):
+        sender.produce(topic, b"v%d" % number, b"k", number % partitions)
+    assert sender.flush(30) == 0
+
+
+def tool(name: str, *arguments: object, folder: Path) -> subprocess.Popen[str]:
+    code = f"import sys; from moldau.cli.kafka.entry import run; sys.exit(run({name!r}, sys.argv[1:]))"
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def config(folder: Path, settings: dict[str, str]) -> Path:
+    path = folder / "mm2.properties"
+    path.write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
+    return path
+
+
+def test_mirror_maker_as_the_book_prints_it(clusters: tuple[BrokerProcess, BrokerProcess], tmp_path: Path) -> None:
+    source, target = clusters
+    fill(source, "test-topic", 300)
+    fill(source, "other-topic", 10)
+    (tmp_path / "source.properties").write_text(f"bootstrap.servers={source.address}\ngroup.id=mirror\n")
+    (tmp_path / "target.properties").write_text(f"bootstrap.servers={target.address}\n")
+    running = tool(
+        "kafka-mirror-maker.sh", "--consumer.config", "source.properties", "--producer.config", "target.properties",
+        "--whitelist", "test-topic", folder=tmp_path,
+    )  # fmt: skip
+    try:
+        wait_until_equal(source.address, "test-topic", target.address, "test-topic", 2)
+    finally:
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(30) == 0, running.stderr.read() if running.stderr else ""
+        running.communicate()
+    with Admin({"bootstrap.servers": target.address}) as admin:
+        assert admin.list_topics() == ["mm2-offsets.source.internal", "test-topic"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "This tool helps to continuously copy data"),
+        (["--consumer.config", "c", "--producer.config", "p", "--include", "t"], "c: [Errno 2] No such file"),
+        (["--consumer.config", "old", "--producer.config", "p", "--include", "t"], "zookeeper.connect led there"),
+        (
+            ["--consumer.config", "c", "--producer.config", "p", "--include", "t", "--message.handler", "x"],
+            "Java class",
+        ),
+        (["--consumer.config", "c", "--producer.config", "p"], 'Missing required argument "[include]"'),
+    ],
+)
+def test_mirror_maker_tells_what_is_wrong(tmp_path: Path, arguments: list[str], message: str) -> None:
+    (tmp_path / "old").write_text("zookeeper.connect=localhost:2181\n")
+    running = tool("kafka-mirror-maker", *arguments, folder=tmp_path)
+    _, said = running.communicate(timeout=30)
+    assert running.returncode == 1 and message in said
+
+
+def test_connect_mirror_maker(clusters: tuple[BrokerProcess, BrokerProcess], tmp_path: Path) -> None:
+    source, target = clusters
+    fill(source, "orders", 100)
+    file = config(
+        tmp_path, properties({"a": source.address, "b": target.address}, a_to_b__enabled="true", topics="orders")
+    )
+    running = tool("connect-mirror-maker.sh", file, "--clusters", "b", folder=tmp_path)
+    try:
+        wait_until_equal(source.address, "orders", target.address, "a.orders", 2)
+    finally:
+        running.send_signal(signal.SIGTERM)
+        _, said = running.communicate(timeout=30)
+    assert running.returncode == 0, said
+
+
+def test_connect_mirror_maker_tells_what_is_wrong(tmp_path: Path) -> None:
+    for arguments, message in (([], "USAGE"), (["nowhere.properties"], "nowhere.properties: no such file")):
+        running = tool("connect-mirror-maker", *arguments, folder=tmp_path)
+        assert message in running.communicate(timeout=30)[1] and running.returncode == 1
+    file = config(tmp_path, {"clusters": "a, b", "a.bootstrap.servers": "h:1", "topics": "("})
+    running = tool("connect-mirror-maker", file, folder=tmp_path)
+    said = running.communicate(timeout=30)[1]
+    assert "b.bootstrap.servers: is missing" in said and "is no regular expression" in said
+
+
+def test_a_worker_tells_of_itself_over_http(clusters: tuple[BrokerProcess, BrokerProcess], tmp_path: Path) -> None:
+    source, target = clusters
+    fill(source, "told", 40)
+    given = properties({"a": source.address, "b": target.address}, a_to_b__enabled="true", topics="told")
+    command = [sys.executable, "-m", "moldau", "mirror", "start", str(config(tmp_path, given))]
+    with (tmp_path / "log").open("w") as log:
+        running = subprocess.Popen(
+            [*command, "--listen", "http://127.0.0.1:0"], stdout=subprocess.PIPE, stderr=log, text=True
+        )
+    assert running.stdout is not None
+    try:
+        url = running.stdout.readline().split(" at ")[1].strip()
+        wait_until_equal(source.address, "told", target.address, "a.told", 2)
+
+        def asked(path: str) -> str:
+            with urllib.request.urlopen(url + path, timeout=10) as answer:
+                return str(answer.read().decode())
+
+        wait_until(lambda: json.loads(asked("/flows/a/b"))["records"] >= 40, "it has counted them")
+        labels = 'source="a",target="b",topic="a.told",partition="1"'
+        assert f"kafka_connect_mirror_mirrorsourceconnector_record_count{{{labels}}} 20" in asked("/metrics")
+        assert f"kafka_connect_mirror_mirrorsourceconnector_lag{{{labels}}} 0" in asked("/metrics")
+        assert json.loads(asked("/ready"))["status"] == "UP"
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            asked("/flows/b/a")
+    finally:
+        running.terminate()
+        assert running.wait(30) == 0
+        running.stdout.close()
+    told = run("mirror", "start", str(config(tmp_path, given)), "--listen", "http://nowhere:nothing")
+    assert told.code == 2 and "listeners" in told.complaint
+
+
+def test_check_start_status_and_reset(clusters: tuple[BrokerProcess, BrokerProcess], tmp_path: Path) -> None:
+    source, target = clusters
+    fill(source, "sales", 50)
+    given = properties({"a": source.address, "b": target.address}, a_to_b__enabled="true", topics="sales")
+    file = str(config(tmp_path, given | {"heartbeats.replication.enabled": "false"}))
+    (checked,) = run("mirror", "check", file, "-o", "json").document
+    assert checked["problems"] == {"sales": "topic a.sales does not exist in b yet"}
+    done = subprocess.run(
+        [sys.executable, "-m", "moldau", "mirror", "start", file, "--until-current", "-o", "json"],
+        capture_output=True, text=True, timeout=60, check=True, env={**os.environ},
+    )  # fmt: skip
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert (told["flow"], told["lag"], told["state"]) == ("a->b", 0, "RUNNING")
+    assert sum(each["records"] for each in told["partitions"] if each["topic"] == "sales") == 50
+    (standing,) = run("mirror", "status", file, "-o", "json").document
+    rows = [each for each in standing["partitions"] if each["topic"] == "sales"]
+    assert [(row["position"], row["end"], row["state"]) for row in rows] == [(25, 25, "CURRENT"), (25, 25, "CURRENT")]
+    assert ["a->b", "sales", "0", "a.sales", "25", "25", "0", "CURRENT"] in run("mirror", "status", file).rows
+    assert "there is no flow a->c" in run("mirror", "status", file, "--flow", "a->c").complaint
+    assert "2 positions taken away" in run("mirror", "reset", file, "a->b", "--topic", "sales", "--yes").out
+    (standing,) = run("mirror", "status", file, "-o", "json").document
+    assert {each["state"] for each in standing["partitions"] if each["topic"] == "sales"} == {"NEW"}
+    wait_until(lambda: sum(map(len, contents(target.address, "a.sales", 2))) == 50, "they are there once")
+
+
+def test_going_back_by_the_command(clusters: tuple[BrokerProcess, BrokerProcess], tmp_path: Path) -> None:
+    source, target = clusters
+    fill(source, "returns", 20)
+    given = properties({"a": source.address, "b": target.address}, topics="returns") | {
+        "replication.policy.class": "IdentityReplicationPolicy",
+        "emit.heartbeats.enabled": "false",
+    }
+    forth = str(config(tmp_path, given | {"a->b.enabled": "true"}))
+    assert run("mirror", "start", forth, "--until-current").code == 0
+    with (tmp_path / "back.properties").open("w") as file:
+        file.writelines(f"{key} = {value}\n" for key, value in (given | {"b->a.enabled": "true"}).items())
+    sender = producer(target.address)
+    sender.produce("returns", b"written in the standby", partition=1)
+    assert sender.flush(30) == 0
+    back = tmp_path / "back.properties"
+    told = run("mirror", "go-back", back, "b->a", "--yes", "-o", "json").document
+    assert [(each["topic"], each["partition"], each["own"], each["left_behind"]) for each in told] == [
+        ("returns", 0, 1, 0), ("returns", 1, 2, 0),
+    ]  # fmt: skip
+    assert run("mirror", "start", back, "--until-current").code == 0
+    home = contents(source.address, "returns", 2)
+    assert [len(part) for part in home] == [10, 11] and home[1][-1][1] == b"written in the standby"
