@@ -18,15 +18,24 @@ SETTINGS: Final[Mapping[str, object]] = {
 }
 
 
-def _settings(directory: Path) -> Mapping[str, object]:
-    return {**SETTINGS, "log.dirs": f"{directory / 'first'},{directory / 'second'}"}
+GUARDED: Final[Mapping[str, object]] = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    # Lets a scenario make the first rules; from then on nothing is left that no rule is about.
+    "allow.everyone.if.no.acl.found": "true",
+}
+"""For scenarios about who may do what."""
 
 
-def moldau(directory: Path) -> BrokerProcess:
-    return Broker(directory, _settings(directory))
+def _settings(directory: Path, guarded: bool) -> Mapping[str, object]:
+    folders = {"log.dirs": f"{directory / 'first'},{directory / 'second'}"}
+    return {**SETTINGS, **folders, **(GUARDED if guarded else {})}
 
 
-def apache_kafka(directory: Path) -> BrokerProcess:
+def moldau(directory: Path, guarded: bool = False) -> BrokerProcess:
+    return Broker(directory, _settings(directory, guarded))
+
+
+def apache_kafka(directory: Path, guarded: bool = False) -> BrokerProcess:
     from tests.peers.apache_kafka import ApacheKafka
 
-    return ApacheKafka(directory, _settings(directory))
+    return ApacheKafka(directory, _settings(directory, guarded))

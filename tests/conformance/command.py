@@ -22,7 +22,7 @@ from tests.conformance.recording import RECORDED, Difference
 from tests.conformance.scenario import Scenario, chosen_scenarios
 from tests.support.process import BrokerProcess
 
-Start = Callable[[Path], BrokerProcess]
+Start = Callable[[Path, bool], BrokerProcess]
 KAFKA = "Apache Kafka 4.3.0"
 
 
@@ -54,25 +54,36 @@ class Findings:
             console.print(f"{scenario} v{shown} · {text}", markup=False, highlight=False, soft_wrap=True)
 
 
-def record(broker: BrokerProcess, folder: Path, scenarios: Sequence[Scenario]) -> None:
-    for scenario in track(scenarios, "recording", transient=True):
-        answers = {version: play(scenario, version, broker) for version in scenario.versions}
-        recording.store(folder, scenario.name, KAFKA, answers)
+def record(start: Start, folder: Path, scenarios: Sequence[Scenario]) -> None:
+    for broker, played in on_brokers(start, scenarios):
+        for scenario in track(played, "recording", transient=True):
+            answers = {version: play(scenario, version, broker) for version in scenario.versions}
+            recording.store(folder, scenario.name, KAFKA, answers)
 
 
-def compare(broker: BrokerProcess, folder: Path, scenarios: Sequence[Scenario]) -> Findings:
+def compare(start: Start, folder: Path, scenarios: Sequence[Scenario]) -> Findings:
     found = Findings()
-    for scenario in track(scenarios, "comparing", transient=True):
-        for version in scenario.versions:
-            try:
-                answers = play(scenario, version, broker)
-            except Exception as problem:
-                found.fail(scenario, version, f"{type(problem).__name__}: {problem}")
-                continue
-            found.steps += len(answers)
-            expected = recording.load(folder, scenario.name, version)
-            found.add(scenario, version, recording.compare(expected, answers))
+    for broker, played in on_brokers(start, scenarios):
+        for scenario in track(played, "comparing", transient=True):
+            for version in scenario.versions:
+                try:
+                    answers = play(scenario, version, broker)
+                except Exception as problem:
+                    found.fail(scenario, version, f"{type(problem).__name__}: {problem}")
+                    continue
+                found.steps += len(answers)
+                expected = recording.load(folder, scenario.name, version)
+                found.add(scenario, version, recording.compare(expected, answers))
     return found
+
+
+def on_brokers(start: Start, scenarios: Sequence[Scenario]) -> Iterator[tuple[BrokerProcess, Sequence[Scenario]]]:
+    """A broker without an authorizer for those that need none, then one with it for the others."""
+    for guarded in (False, True):
+        played = [scenario for scenario in scenarios if scenario.guarded is guarded]
+        if played:
+            with running(start, guarded) as broker:
+                yield broker, played
 
 
 def compare_recordings(fresh: Path, scenarios: Sequence[Scenario]) -> Findings:
@@ -90,11 +101,9 @@ def compare_recordings(fresh: Path, scenarios: Sequence[Scenario]) -> Findings:
 def live(scenarios: Sequence[Scenario], console: Console) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        with running(brokers.apache_kafka) as broker:
-            record(broker, folder, scenarios)
+        record(brokers.apache_kafka, folder, scenarios)
         drift = compare_recordings(folder, scenarios)
-        with running(brokers.moldau) as broker:
-            found = compare(broker, folder, scenarios)
+        found = compare(brokers.moldau, folder, scenarios)
     table = Table(
         Column("scenario", no_wrap=True),
         "versions",
@@ -119,9 +128,9 @@ def verdict(differences: int) -> str:
 
 
 @contextlib.contextmanager
-def running(start: Start) -> Iterator[BrokerProcess]:
+def running(start: Start, guarded: bool) -> Iterator[BrokerProcess]:
     """A broker in a folder of its own; both end with the block."""
-    with tempfile.TemporaryDirectory(prefix="moldau-conformance-") as folder, start(Path(folder)) as broker:
+    with tempfile.TemporaryDirectory(prefix="moldau-conformance-") as folder, start(Path(folder), guarded) as broker:
         yield broker
 
 
@@ -137,11 +146,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.command == "live":
         return live(scenarios, console)
     if chosen.command == "record":
-        with running(brokers.apache_kafka) as broker:
-            record(broker, chosen.folder, scenarios)
+        record(brokers.apache_kafka, chosen.folder, scenarios)
         return 0
-    with running(brokers.moldau) as broker:
-        found = compare(broker, chosen.folder, scenarios)
+    found = compare(brokers.moldau, chosen.folder, scenarios)
     found.show(console)
     console.print(f"{found.steps} answers compared, {len(found.versions)} differences, {len(found.used)} known ones")
     return 1 if found.versions else 0

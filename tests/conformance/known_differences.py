@@ -36,7 +36,8 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 # What Apache Kafka serves on its broker listener and Moldau does not yet, by API key.
-_NOT_SERVED: Final = tuple(api.key for api in announced_apis().values() if api.name not in APIS_SERVED)
+_COMPARABLE: Final = APIS_SERVED
+_NOT_SERVED: Final = tuple(api.key for api in announced_apis().values() if api.name not in _COMPARABLE)
 _FEATURES: Final = ("eligible.leader.replicas.version", "kraft.version", "share.version", "streams.version")
 _UNREADABLE: Final = (
     "Apache Kafka does not check the lengths of compressed records and stores what no reader can decode; we refuse it"

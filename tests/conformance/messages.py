@@ -73,7 +73,7 @@ def encode_request(name: str, version: int, content: Mapping[str, Plain]) -> byt
 
 def decode_response(name: str, version: int, body: bytes) -> Plain:
     if name in HAND_DECODED:
-        return HAND_DECODED[name](body)
+        return HAND_DECODED[name](body, version)
     schema = load_response_schema(api(name).key, version)
     entity, size = entity_reader(schema)(body, 0)
     plain = _plain(entity)

@@ -1,7 +1,7 @@
 """Replaces what must differ between two brokers by stable placeholders, and gives lists without an order one.
 
 Replaced: topic ids, producer ids, member ids and fetch session ids (same id, same placeholder), the cluster's id, the
-epoch of its features, ports and other settings of the deployment, log folders, disk space, the prefix of the run's
+epoch of its features, ports and other settings of the deployment, log directories, disk space, the prefix of the run's
 topic names (by ~), times that the broker took from its clock, leader epochs after a restart, documentation
 (everybody's own words).
 """
@@ -24,7 +24,7 @@ _TIMES: Final = frozenset({
 _IDENTITY: Final = (
     "api_key", "resource_type", "resource_name", "name", "topic", "topic_name", "topic_id",
     "log_dir", "key", "node_id", "broker_id", "partition_index", "partition", "index",
-    "producer_id", "group_id", "group", "member_id",
+    "producer_id", "group_id", "group", "member_id", "entity_type",
 )  # fmt: skip
 _DEPLOYMENT_SETTINGS: Final = frozenset({
     "listeners", "advertised.listeners", "log.dirs", "log.dir", "metadata.log.dir", "controller.quorum.voters",
@@ -32,6 +32,8 @@ _DEPLOYMENT_SETTINGS: Final = frozenset({
 _TOPIC, _GROUP = 2, 32
 _IN_ORDER: Final = frozenset({"synonyms", "records", "record_errors"})
 # Milliseconds of our days, and the same after they overflowed because a limit of 2^63 - 1 was taken from them.
+# Apache Kafka prints the whole request, with the sizes of its queues.
+_REFUSED_REQUEST: Final = re.compile(r"Request .* needs (\w+) permission\.", re.DOTALL)
 _CLOCK_TIME: Final = re.compile(r"\b1[6-9]\d{11}\b|-92233\d{14}\b")
 
 
@@ -66,6 +68,7 @@ class Normaliser:
             text = text.replace(topic_id, label).replace(_java_uuid(topic_id), label)
         for given, label in (*self.folders.items(), *self.member_ids.items()):
             text = text.replace(given, label)
+        text = _REFUSED_REQUEST.sub(r"Request … needs \1 permission.", text)
         return _CLOCK_TIME.sub("TIME", text.replace(self.prefix, "~").replace(self.tag, "RUN"))
 
     def _value(self, name: str, value: Plain, ordered: bool) -> Plain:

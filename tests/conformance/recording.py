@@ -68,10 +68,23 @@ def _read(path: Path) -> Mapping[str, Plain]:
 def compare(expected: Answers, actual: Answers) -> list[Difference]:
     found: list[Difference] = []
     for step in [*expected, *(step for step in actual if step not in expected)]:
-        left = expected.get(step, ABSENT)
-        right = json.loads(json.dumps(actual.get(step, ABSENT)))
+        left = _of_nobody(expected.get(step, ABSENT))
+        right = _of_nobody(json.loads(json.dumps(actual.get(step, ABSENT))))
         found.extend(Difference(step, path, a, b) for path, a, b in _differences("", left, right))
     return found
+
+
+def _of_nobody(answer: Plain) -> Plain:
+    """A refused part names producer 0, which may also be the first producer's id and have got a name for that."""
+    if isinstance(answer, list):
+        return [_of_nobody(item) for item in answer]
+    if not isinstance(answer, dict):
+        return answer
+    inner = {key: _of_nobody(value) for key, value in answer.items()}
+    producer = str(inner.get("producer_id", ""))
+    if inner.get("error_code", "NONE") != "NONE" and producer.startswith("producer "):
+        inner["producer_id"] = 0
+    return inner
 
 
 def _differences(path: str, expected: Plain, actual: Plain) -> Iterator[tuple[str, Plain, Plain]]:

@@ -22,12 +22,16 @@ class Scenario:
     script: Script
     restarts: bool = False
     """Restarts the broker, which raises leader epochs and those of coordinators for all that come after."""
+    guarded: bool = False
+    """Is played on a broker with an authorizer."""
 
 
 _registry: dict[str, Scenario] = {}
 
 
-def scenario(api: str, versions: Iterable[int] | None = None, *, restarts: bool = False) -> Callable[[Script], Script]:
+def scenario(
+    api: str, versions: Iterable[int] | None = None, *, restarts: bool = False, guarded: bool = False
+) -> Callable[[Script], Script]:
     """Register a script under its function's name, for every version that Apache Kafka serves or for those given."""
 
     def register(script: Script) -> Script:
@@ -35,7 +39,7 @@ def scenario(api: str, versions: Iterable[int] | None = None, *, restarts: bool 
         if name in _registry:
             raise ValueError(f"two scenarios are called {name}")
         chosen = announced(api).versions if versions is None else versions
-        _registry[name] = Scenario(name, api, tuple(chosen), script, restarts)
+        _registry[name] = Scenario(name, api, tuple(chosen), script, restarts, guarded)
         return script
 
     return register

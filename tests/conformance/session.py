@@ -282,7 +282,9 @@ class Session:
 
     def _send(self, name: str, version: int, body: bytes) -> int:
         correlation = self.client.next_correlation()
-        header = request_header(api(name).key, version, correlation, flexible=is_flexible(name, version))
+        header = request_header(
+            api(name).key, version, correlation, flexible=is_flexible(name, version), client_id=self.client.client_id
+        )
         self.client.send(frame(header + body))
         return correlation
 

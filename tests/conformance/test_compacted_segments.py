@@ -52,7 +52,7 @@ def test_kafka_finds_every_batch_and_index_valid(tmp_path: Path) -> None:
         managed = Managed([tmp_path], topic_config=lambda _: config, new_runner=ProcessRunner)
         logs = await managed.start()
         write(managed.log("events"))
-        assert await logs.clean_due(NOW) == 1
+        assert await logs.cleaner.clean_due(NOW) == 1
         await logs.close()
 
     asyncio.run(main())

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from moldau.server.handlers.catalogue import APIS
 from tests.conformance import recording
@@ -14,11 +15,17 @@ from tests.conformance.scenario import Scenario, all_scenarios
 from tests.conformance.scenarios.connections import APIS_SERVED
 from tests.support.process import BrokerProcess
 
-PLAYS = [
-    pytest.param(scenario, version, id=f"{scenario.name}-v{version}")
-    for scenario in all_scenarios().values()
-    for version in scenario.versions
-]
+
+def plays(guarded: bool) -> list[ParameterSet]:
+    return [
+        pytest.param(scenario, version, id=f"{scenario.name}-v{version}")
+        for scenario in all_scenarios().values()
+        if scenario.guarded is guarded
+        for version in scenario.versions
+    ]
+
+
+PLAYS, GUARDED_PLAYS = plays(guarded=False), plays(guarded=True)
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +34,25 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def guarded_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with moldau(tmp_path_factory.mktemp("guarded"), guarded=True) as running:
+        yield running
+
+
 @pytest.mark.parametrize(("scenario", "version"), PLAYS)
 def test_answers_as_recorded(broker: BrokerProcess, scenario: Scenario, version: int) -> None:
+    answers_as_recorded(broker, scenario, version)
+
+
+@pytest.mark.parametrize(("scenario", "version"), GUARDED_PLAYS)
+def test_answers_as_recorded_with_an_authorizer(
+    guarded_broker: BrokerProcess, scenario: Scenario, version: int
+) -> None:
+    answers_as_recorded(guarded_broker, scenario, version)
+
+
+def answers_as_recorded(broker: BrokerProcess, scenario: Scenario, version: int) -> None:
     answers = play(scenario, version, broker)
     expected = recording.load(recording.RECORDED, scenario.name, version)
     differences = unexplained(scenario.name, recording.compare(expected, answers))
@@ -53,5 +77,5 @@ def test_every_api_is_asked_at_every_version(name: str) -> None:
 
 def test_the_list_of_served_apis_is_complete() -> None:
     """What is missing in it would be excused as not served."""
-    for_clients = {key for key, served in APIS.items() if not served.between_brokers}
+    for_clients = {key for key, served in APIS.items() if not served.between_brokers and not served.is_own}
     assert for_clients == {api(name).key for name in APIS_SERVED}

@@ -47,12 +47,15 @@ class WireClient:
 
     host: str
     port: int
+    source: str | None = None
+    """The address to come from; by default the one that the system takes."""
+    client_id: str = CLIENT_ID
     _socket: socket.socket | None = None
     _correlation: int = 0
     _unread: bytearray = field(default_factory=bytearray)
 
     def another(self) -> "WireClient":
-        return WireClient(self.host, self.port)
+        return WireClient(self.host, self.port, self.source, self.client_id)
 
     def next_correlation(self) -> int:
         self._correlation += 1
@@ -94,7 +97,8 @@ class WireClient:
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
-            self._socket = socket.create_connection((self.host, self.port), timeout=ANSWER_SECONDS)
+            source = None if self.source is None else (self.source, 0)
+            self._socket = socket.create_connection((self.host, self.port), ANSWER_SECONDS, source)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self._socket
 

@@ -21,8 +21,10 @@ APIS_SERVED = (
     "add_partitions_to_txn", "add_offsets_to_txn", "txn_offset_commit", "end_txn", "write_txn_markers",
     "describe_transactions", "list_transactions", "update_features",
     "consumer_group_heartbeat", "consumer_group_describe", "elect_leaders",
-    "alter_partition_reassignments", "list_partition_reassignments", "describe_quorum",
-    "describe_acls", "create_acls", "delete_acls",
+    "alter_partition_reassignments", "list_partition_reassignments", "describe_quorum", "unregister_broker",
+    "describe_acls", "create_acls", "delete_acls", "describe_client_quotas", "alter_client_quotas",
+    "sasl_handshake", "sasl_authenticate", "describe_user_scram_credentials", "alter_user_scram_credentials",
+    "create_delegation_token", "renew_delegation_token", "expire_delegation_token", "describe_delegation_token",
 )  # fmt: skip
 
 # Requests that are complete but ask for little, so that a cut or a stray byte hits a field and not an empty list.
@@ -77,6 +79,23 @@ SMALL_REQUESTS: Mapping[str, Mapping[str, Any]] = {
         "filters": [{"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}],
     },
     "elect_leaders": {"topic_partitions": [{"topic": "no-such-topic", "partitions": [0]}], "timeout": 1000},
+    "describe_client_quotas": {"components": [{"entity_type": "user", "match_type": 0, "match": "nobody"}]},
+    "alter_client_quotas": {
+        "entries": [
+            {
+                "entity": [{"entity_type": "user", "entity_name": "nobody"}],
+                "ops": [{"key": "producer_byte_rate", "value": 1000.0, "remove": False}],
+            }
+        ],
+        "validate_only": True,
+    },
+    "create_delegation_token": {
+        "renewers": [{"principal_type": "User", "principal_name": "a"}],
+        "max_lifetime": 1000,
+    },
+    "renew_delegation_token": {"hmac": b"none", "renew_period": 1000},
+    "expire_delegation_token": {"hmac": b"none", "expiry_time_period": 1000},
+    "describe_delegation_token": {"owners": [{"principal_type": "User", "principal_name": "a"}]},
 }
 
 

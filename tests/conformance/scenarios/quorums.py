@@ -1,4 +1,4 @@
-"""DescribeQuorum: one node keeps the metadata, whatever it keeps them in."""
+"""DescribeQuorum: one node keeps the metadata, whatever it keeps them in; and brokers that are to be forgotten."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,6 +27,13 @@ def describe_quorum(s: Session, version: int) -> None:
     s.ask("two topics", "describe_quorum", request((METADATA, [0]), (s.topic_name("b"), [0])))
     s.ask("no partitions", "describe_quorum", request((METADATA, [])))
     s.ask("nothing", "describe_quorum", request())
+
+
+@scenario("unregister_broker")
+def unregister_broker(s: Session, version: int) -> None:
+    """Not of the one broker that there is: Apache Kafka forgets that as well, and is of no use from then on."""
+    s.ask("a broker that nobody knows", "unregister_broker", {"broker_id": 77})
+    s.ask("a negative number", "unregister_broker", {"broker_id": -1})
 
 
 def own_ways(answer: Any) -> Any:

@@ -1,4 +1,4 @@
-"""DescribeLogDirs and AlterReplicaLogDirs. The brokers under test have two log folders."""
+"""DescribeLogDirs and AlterReplicaLogDirs. The brokers under test have two log directories."""
 
 from typing import Any
 
