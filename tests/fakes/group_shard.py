@@ -12,7 +12,7 @@ from moldau.coordinators.deferred import Deferred
 from moldau.coordinators.groups.classic_joins import Client
 from moldau.coordinators.groups.machine import GroupMachine
 from moldau.coordinators.groups.offset_commits import FetchedTopic, OffsetCommit, OffsetFetch, WantedOffset, WantedTopic
-from moldau.coordinators.machine import ProducerStamp, RecordingTimers, Timers, Write
+from moldau.coordinators.machine import ProducerStamp, Timers, Write
 from moldau.coordinators.runtime import CoordinatorRuntime, Shard
 from moldau.metadata.image import EMPTY_IMAGE, ClusterImage
 from moldau.types.errors import ErrorCode, KafkaError
@@ -22,6 +22,7 @@ from moldau.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestPr
 from moldau.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
 from moldau.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.fakes.shard_log import FakeShardLog, Marker
+from tests.fakes.timers import RecordingTimers
 
 T = TypeVar("T")
 

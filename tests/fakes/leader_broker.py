@@ -23,6 +23,7 @@ from moldau.server.peers.peer import Lane, PeerLostError
 from moldau.wire.apis import ApiKey
 from moldau.wire.codec import decode
 from moldau.wire.messages.fetch import FetchRequest, FetchResponse
+from tests.fakes.unlimited import Unlimited
 from tests.support.logs import NOW
 
 VERSION = 18
@@ -40,8 +41,10 @@ class LeaderBroker:
         self.broker: Any = SimpleNamespace(
             config=BrokerConfig.load({"log.dirs": "/nowhere"}),
             authorizer=AllowAll(),
+            quotas=Unlimited(),
             fetch_sessions=FetchSessions(10, lambda: next(ids)),
             wall_ms=lambda: NOW,
+            boot_seconds=lambda: NOW / 1000,
             image=SimpleNamespace(
                 topics_by_id={one.topic_id: SimpleNamespace(name=one.topic_partition.topic) for one in partitions},
                 topics={},

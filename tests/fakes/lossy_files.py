@@ -52,8 +52,12 @@ class _Inode:
         self.sync()
 
 
+class _Folder:
+    """In place of a file, where a whole folder gets another name."""
+
+
 # a path, the file it names from now on (None: removed), and the path it had until now
-_NameChange = tuple[str, _Inode | None, str | None]
+_NameChange = tuple[str, _Inode | _Folder | None, str | None]
 
 
 class LossyFiles:
@@ -80,14 +84,25 @@ class LossyFiles:
 
     def crash(self, random: Random) -> None:
         """The power fails and comes back: handles are gone, and so is part of what was not synced."""
+        lost: list[_NameChange] = []
         for changes in self._pending.values():
-            self._apply(changes[: random.randint(0, len(changes))])
+            kept = random.randint(0, len(changes))
+            self._apply(changes[:kept])
+            lost += changes[kept:]
+        for path, inode, source in reversed(lost):
+            if isinstance(inode, _Folder) and source is not None:
+                # What survived inside is found under the name that the folder had.
+                self._disk = {moved(name, path, source): each for name, each in self._disk.items()}
         for inode in dict.fromkeys(self._disk.values()):
             inode.lose(random)
         self._restart(self._disk)
 
     def _apply(self, changes: Sequence[_NameChange]) -> None:
         for path, inode, source in changes:
+            if isinstance(inode, _Folder):
+                assert source is not None
+                self._disk = {moved(name, source, path): each for name, each in self._disk.items()}
+                continue
             if source is not None:
                 self._disk.pop(source, None)
             if inode is None:
@@ -95,7 +110,7 @@ class LossyFiles:
             else:
                 self._disk[path] = inode
 
-    def _change_name(self, path: str, inode: _Inode | None, source: str | None = None) -> None:
+    def _change_name(self, path: str, inode: _Inode | _Folder | None, source: str | None = None) -> None:
         self._pending.setdefault(os.path.dirname(path), []).append((path, inode, source))
 
     def kill(self) -> None:
@@ -208,10 +223,27 @@ class LossyFiles:
 
     def rename(self, source: str, target: str) -> None:
         self._step()
+        if source in self._folders:
+            self._rename_folder(source, target)
+            return
         if source not in self._now:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
         self._now[target] = self._now.pop(source)
         self._change_name(target, self._now[target], source)
+
+    def _rename_folder(self, source: str, target: str) -> None:
+        self._now = {moved(name, source, target): inode for name, inode in self._now.items()}
+        self._folders = {moved(name, source, target) for name in self._folders}
+        self._pending = {
+            moved(folder, source, target): [
+                (moved(path, source, target), inode, None if before is None else moved(before, source, target))
+                if is_inside(folder, source)
+                else (path, inode, before)
+                for path, inode, before in changes
+            ]
+            for folder, changes in self._pending.items()
+        }
+        self._change_name(target, _Folder(), source)
 
     def unlink(self, path: str) -> None:
         if path not in self._now:
@@ -267,3 +299,11 @@ class LossyFiles:
 
     def disk_space(self, path: str) -> DiskSpace:
         return DiskSpace(1 << 40, 1 << 39)
+
+
+def is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")
+
+
+def moved(path: str, source: str, target: str) -> str:
+    return target + path[len(source) :] if is_inside(path, source) else path

@@ -24,6 +24,7 @@ class ModelLog:
         self.log_start_offset = 0
         self.leader_epochs = LeaderEpochCache("/nowhere")
         self.version = 0
+        self.segments = SimpleNamespace(active=SimpleNamespace(file=None, size=0))
 
     @property
     def log_end_offset(self) -> int:
@@ -55,7 +56,7 @@ class ModelLog:
             raise OffsetOutOfRangeError(offset, self.log_start_offset, self.log_end_offset)
         count = max(0, min(max_bytes, max_offset - offset))
         file: Any = SimpleNamespace(acquire=lambda: None, entries=tuple(self.entries[offset : offset + count]))
-        return LogSlice(file, offset, count, offset + count, 0)
+        return LogSlice(file, offset, count, offset + count)
 
     def append_as_follower(self, sent: Any, leader_epoch: int) -> Any:
         first_offset, entries = sent

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from moldau.coordinators.deferred import Deferred
-from moldau.coordinators.machine import RecordContext, RecordingTimers, Timers, Write
+from moldau.coordinators.machine import RecordContext, Timers, Write
 from moldau.coordinators.runtime import CoordinatorRuntime
 from moldau.coordinators.transactions.machine import (
     Markers,
@@ -26,6 +26,7 @@ from moldau.types.ids import TopicPartition
 from moldau.wire.control import EndTransactionMarker, build_end_transaction_batch
 from moldau.wire.records import Record, build_batch
 from tests.fakes.shard_log import FakeShardLog, Marker
+from tests.fakes.timers import RecordingTimers
 
 T = TypeVar("T")
 EXPIRY_MS = 1 << 40

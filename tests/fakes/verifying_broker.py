@@ -32,14 +32,16 @@ class TellingShard(TransactionShard):
 
 
 class VerifyingBroker:
-    """Waits for events alone: its timers are set to never."""
+    """Waits for events alone: its timers are set to never. `is_coordinator`: the shard is its own."""
 
-    def __init__(self, shard: TellingShard) -> None:
+    def __init__(self, shard: TellingShard, *, is_coordinator: bool = True) -> None:
         self._shard = shard
+        self._is_coordinator = is_coordinator
         self.transactions = self
         self.questions = self
         self.partitions = self
         self.endings = shard.endings
+        self.marked = Endings()
         self.config = SimpleNamespace(
             transaction_partition_verification_enable=True,
             add_partitions_to_txn_retry_backoff_ms=LONG_MS,
@@ -51,6 +53,9 @@ class VerifyingBroker:
 
     def find(self, topic: str, index: int) -> SimpleNamespace:
         return SimpleNamespace(log=self._shard.partitions[TopicPartition(topic, index)])
+
+    def are_local(self, transactional_id: str) -> bool:
+        return self._is_coordinator
 
     async def add_partitions(
         self, transactional_id: str, producer: ProducerIdentity, partitions: Collection[TopicPartition]

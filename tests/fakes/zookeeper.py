@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable
@@ -131,6 +132,7 @@ class FakePort:
         self._held = False
         self._closed = False
         self.refusing: type[PortError] | None = None
+        self.timed: Callable[[float], None] = lambda _milliseconds: None
         self._apply_up_to(len(ensemble.steps))
 
     # --- what tests do ---
@@ -175,6 +177,11 @@ class FakePort:
     @property
     def state(self) -> SessionState:
         return self._state
+
+    @property
+    def granted_seconds(self) -> float:
+        """Whatever was asked for."""
+        return math.inf
 
     @property
     def session_id(self) -> int:

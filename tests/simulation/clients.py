@@ -7,43 +7,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
-from uuid import UUID
+from typing import NamedTuple
 
-from moldau.client.core import ClientCore, Introduction
-from moldau.client.errors import ClientError
 from moldau.client.settings import Address
-from moldau.server.peers.connection import PeerConnection
-from moldau.server.peers.peer import PeerLostError
 from moldau.types.errors import ErrorCode
-from moldau.wire.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from moldau.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from moldau.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from moldau.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from moldau.wire.records import Record, build_batch, iter_batches, iter_records
-from moldau.wire.schema import Message
-from tests.simulation.network import Network
-from tests.simulation.scheduler import NodeLoop, Scheduler
+from moldau.wire.records import iter_batches, iter_records
+from tests.simulation.calls import BACKOFF_SECONDS, TOPIC, TROUBLE, ClientProcess, Cluster, id_at
 
-TOPIC = "t"
-REPLICAS = 3
-CALL_SECONDS = 3.0
-BACKOFF_SECONDS = 0.05
 PACE_SECONDS = 0.1
 NOISE_SECONDS = 0.4
 NOISE = b"noise"
-TROUBLE = (PeerLostError, ClientError, OSError, TimeoutError)
+LATEST = -1
 
 #: A producer that may repeat its batches has to expect these.
 UNKNOWN_OUTCOME = frozenset(
@@ -57,93 +45,18 @@ UNKNOWN_OUTCOME = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.KAFKA_STORAGE_ERROR,
-        # Said by a deposed leader that cannot know that it is one, of what another has acknowledged meanwhile. A leader
-        # that had really lost something would say it for ever, and the end of the run would tell.
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     )
 )
 
 
-class ClientProcess:
-    def __init__(self, scheduler: Scheduler, network: Network, name: str) -> None:
-        self.name, self.is_up = name, True
-        self.loop = NodeLoop(scheduler, name)
-        self.network, self.scheduler = network, scheduler
+class Answered(NamedTuple):
+    """An answer that only who leads may give, and when it was asked for."""
 
-    def run(self, work: Any) -> None:
-        self.loop.call(lambda: self.loop.create_task(work))
-
-
-class Cluster:
-    """One client's way to the brokers: a connection to each, made when it is needed."""
-
-    def __init__(self, process: ClientProcess, bootstrap: Sequence[Address]) -> None:
-        self._process = process
-        self._bootstrap = tuple(bootstrap)
-        self._connections: dict[Address, PeerConnection] = {}
-        self.leaders: dict[int, Address] = {}
-        self.topic_id = UUID(int=0)
-
-    async def call(self, address: Address, request: Message, answer_class: Any, max_version: int | None = None) -> Any:
-        async with asyncio.timeout(CALL_SECONDS):
-            connection = self._connections.get(address)
-            if connection is None or connection.lost is not None:
-                connection = await self._open(address)
-            try:
-                return await connection.call(request, answer_class, max_version)
-            except asyncio.CancelledError:
-                connection.end("timed out")
-                raise
-
-    async def _open(self, address: Address) -> PeerConnection:
-        connection = PeerConnection(ClientCore(address, Introduction(self._process.name)), lambda _: None)
-        try:
-            await self._process.network.dial(self._process, address, connection, None)
-            await asyncio.sleep(0)
-            opening = connection.core.opening(bytes)
-            try:
-                step = next(opening)
-                while True:
-                    step = opening.send(await connection.send(*step))
-            except StopIteration:
-                self._connections[address] = connection
-                return connection
-        except BaseException:
-            connection.end("given up")
-            raise
-
-    async def ask_any(self, request: Message, answer_class: Any) -> Any:
-        """Repeats until some broker answers."""
-        while True:
-            address = self._process.scheduler.rng.choice(self._bootstrap)
-            try:
-                return await self.call(address, request, answer_class)
-            except TROUBLE:
-                await asyncio.sleep(BACKOFF_SECONDS)
-
-    async def refresh(self) -> None:
-        request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
-        answer: MetadataResponse = await self.ask_any(request, MetadataResponse)
-        addresses = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
-        for topic in answer.topics:
-            if topic.error_code == 0:
-                self.topic_id = topic.topic_id
-                self.leaders = {
-                    each.partition_index: addresses[each.leader_id]
-                    for each in topic.partitions
-                    if each.leader_id in addresses
-                }
-
-    async def create_topic(self, partitions: int) -> None:
-        # Records carry virtual times, which begin at 0: retention would take them for old.
-        for_ever = [CreatableTopicConfig(name="retention.ms", value="-1")]
-        wanted = CreatableTopic(name=TOPIC, num_partitions=partitions, replication_factor=REPLICAS, configs=for_ever)
-        while True:
-            request = CreateTopicsRequest(topics=[wanted], timeout_ms=2000)
-            answer: CreateTopicsResponse = await self.ask_any(request, CreateTopicsResponse)
-            if answer.topics[0].error_code in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
-                return
-            await asyncio.sleep(BACKOFF_SECONDS)
+    asked_at: float
+    topic: str
+    partition: int
+    broker_id: int
+    what: str
 
 
 @dataclass(slots=True)
@@ -154,19 +67,23 @@ class Told:
     offsets: dict[tuple[int, int], bytes] = field(default_factory=dict)
     sent: dict[int, list[bytes]] = field(default_factory=dict)
     read: dict[int, int] = field(default_factory=dict)
+    read_anywhere: dict[int, int] = field(default_factory=dict)
+    answered: list[Answered] = field(default_factory=list)
 
 
 class Producer:
-    def __init__(self, process: ClientProcess, bootstrap: Sequence[Address], partitions: int, told: Told) -> None:
+    def __init__(
+        self, process: ClientProcess, bootstrap: Sequence[Address], partitions: int, replicas: int, told: Told
+    ) -> None:
         self._process, self._cluster = process, Cluster(process, bootstrap)
-        self._partitions, self._told = partitions, told
+        self._partitions, self._replicas, self._told = partitions, replicas, told
         self.is_stopping = False
         self.active = 0
         self.is_started = False
         process.run(self._run())
 
     async def _run(self) -> None:
-        await self._cluster.create_topic(self._partitions)
+        await self._cluster.create_topic(self._partitions, self._replicas)
         while True:
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
             answer: InitProducerIdResponse = await self._cluster.ask_any(request, InitProducerIdResponse)
@@ -184,12 +101,8 @@ class Producer:
         sent = self._told.sent.setdefault(index, [])
         while not self.is_stopping:
             values = [b"%d-%d" % (index, sequence + number) for number in range(rng.randint(1, 3))]
-            now_ms = int(self._process.scheduler.now * 1000)
-            batch = build_batch(
-                [Record(key=None, value=value, timestamp=now_ms) for value in values],
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                base_sequence=sequence,
+            batch = self._process.batch(
+                values, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=sequence
             )
             sent += values
             offset = await self._until_acknowledged(index, bytes(batch))
@@ -216,6 +129,7 @@ class Producer:
                     TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=index, records=batch)])
                 ],
             )
+            asked_at = self._process.scheduler.now
             try:
                 answer: ProduceResponse = await self._cluster.call(address, request, ProduceResponse, 12)
             except TROUBLE:
@@ -225,7 +139,11 @@ class Producer:
             told = answer.responses[0].partition_responses[0]
             if told.error_code == 0:
                 return told.base_offset
-            if told.error_code not in UNKNOWN_OUTCOME:
+            if told.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                self._told.answered.append(
+                    Answered(asked_at, TOPIC, index, id_at(address), "refused a sequence number")
+                )
+            elif told.error_code not in UNKNOWN_OUTCOME:
                 code = ErrorCode(told.error_code).name
                 self._process.scheduler.problems.append(f"the producer was told {code} for {TOPIC}-{index}")
             self._cluster.leaders.pop(index, None)
@@ -233,10 +151,10 @@ class Producer:
 
 
 class Noise:
-    """Writes that nobody waits for: they make the logs of deposed leaders differ."""
+    """Writes that nobody waits for: they make the logs of deposed leaders differ. And questions for the last offset."""
 
-    def __init__(self, process: ClientProcess, bootstrap: Sequence[Address], partitions: int) -> None:
-        self._process, self._cluster = process, Cluster(process, bootstrap)
+    def __init__(self, process: ClientProcess, bootstrap: Sequence[Address], partitions: int, told: Told) -> None:
+        self._process, self._cluster, self._told = process, Cluster(process, bootstrap), told
         self.is_stopping = False
         self.active = partitions
         for index in range(partitions):
@@ -250,33 +168,57 @@ class Noise:
                 await self._cluster.refresh()
                 await asyncio.sleep(BACKOFF_SECONDS)
                 continue
-            records = [Record(key=None, value=b"%s-%d" % (NOISE, number)) for _ in range(rng.randint(1, 4))]
+            records = self._process.batch([b"%s-%d" % (NOISE, number)] * rng.randint(1, 4))
             number += 1
-            written = PartitionProduceData(index=index, records=bytes(build_batch(records)))
+            written = PartitionProduceData(index=index, records=bytes(records))
             topic = TopicProduceData(name=TOPIC, partition_data=[written])
+            asked_at = self._process.scheduler.now
             try:
                 answer: ProduceResponse = await self._cluster.call(
                     address, ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]), ProduceResponse, 12
                 )
                 if answer.responses[0].partition_responses[0].error_code:
                     self._cluster.leaders.pop(index, None)
+                else:
+                    self._told.answered.append(Answered(asked_at, TOPIC, index, id_at(address), "took a write"))
+                    await self._ask_for_the_end(index, address)
             except TROUBLE:
                 self._cluster.leaders.pop(index, None)
             await asyncio.sleep(rng.random() * NOISE_SECONDS)
         self.active -= 1
 
+    async def _ask_for_the_end(self, index: int, address: Address) -> None:
+        asked_at = self._process.scheduler.now
+        wanted = ListOffsetsPartition(partition_index=index, timestamp=LATEST)
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=TOPIC, partitions=[wanted])])
+        answer: ListOffsetsResponse = await self._cluster.call(address, request, ListOffsetsResponse)
+        if answer.topics[0].partitions[0].error_code == 0:
+            self._told.answered.append(Answered(asked_at, TOPIC, index, id_at(address), "told the last offset"))
+
 
 class Reader:
-    def __init__(self, process: ClientProcess, bootstrap: Sequence[Address], partitions: int, told: Told) -> None:
+    """`anywhere`: it asks any broker that may have a replica, as consumers do that look for one nearby (KIP-392)."""
+
+    def __init__(
+        self,
+        process: ClientProcess,
+        bootstrap: Sequence[Address],
+        partitions: int,
+        told: Told,
+        *,
+        anywhere: bool = False,
+    ) -> None:
         self._process, self._cluster, self._told = process, Cluster(process, bootstrap), told
+        self._anywhere = anywhere
+        self._positions = told.read_anywhere if anywhere else told.read
         for index in range(partitions):
             process.run(self._read(index))
 
     async def _read(self, index: int) -> None:
         offset = 0
         while True:
-            self._told.read[index] = offset
-            address = self._cluster.leaders.get(index)
+            self._positions[index] = offset
+            address = self._cluster.reads_from(index, anywhere=self._anywhere)
             if address is None:
                 await self._cluster.refresh()
                 await asyncio.sleep(BACKOFF_SECONDS)

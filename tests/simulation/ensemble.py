@@ -16,9 +16,9 @@ LONGEST_SECONDS = 0.005
 
 
 class SimulatedEnsemble(Ensemble):
-    def __init__(self, seed: int, scheduler: Scheduler) -> None:
+    def __init__(self, seed: int, scheduler: Scheduler, entries_between_snapshots: int) -> None:
         super().__init__(seed, Faults())
-        self.scheduler = scheduler
+        self.scheduler, self.entries_between_snapshots = scheduler, entries_between_snapshots
 
     def connect(self) -> SimulatedPort:
         port = SimulatedPort(self, self.new_session())
@@ -34,10 +34,11 @@ class SimulatedPort(FakePort):
         self._ended_sessions: set[int] = set()
         self._silences = 0
         self._owner_is_dead = False
+        self.longest_seconds = LONGEST_SECONDS
         super().__init__(ensemble, session)
 
     def _later(self, call: Callable[[], None]) -> None:
-        self._scheduler.after(self._rng.random() * LONGEST_SECONDS, lambda: self._loop.call_soon(call))
+        self._scheduler.after(self._rng.random() * self.longest_seconds, lambda: self._loop.call_soon(call))
 
     def _write(self, *steps: Step) -> None:
         if self._session in self._ended_sessions:
@@ -55,16 +56,18 @@ class SimulatedPort(FakePort):
 
     def expire(self) -> None:
         """The session ends while its owner is connected, who learns of it."""
-        self._end_session()
+        self.end_session()
         self._loop.call_soon(lambda: self.drop(expire=True))
 
     def hiccup(self) -> None:
         """The connection is lost and made again: answers are lost, and some of what was asked for is done."""
         self._loop.call_soon(self.drop)
 
-    def cut_off(self) -> None:
+    def cut_off(self, *, is_heard: bool = False) -> None:
+        """`is_heard`: its session lives on."""
         self._loop.call_soon(lambda: self.drop(comes_back=False))
-        self.silent()
+        if not is_heard:
+            self.silent()
 
     def reconnect(self) -> None:
         """The ensemble hears of it again; if that is too late, it learns that its session is over."""
@@ -89,7 +92,7 @@ class SimulatedPort(FakePort):
 
     def _overdue(self, silence: int, session: int) -> None:
         if self._silences == silence and self._session == session:
-            self._end_session()
+            self.end_session()
 
     def owner_died(self) -> None:
         """Some of what it had sent is done all the same."""
@@ -100,7 +103,7 @@ class SimulatedPort(FakePort):
                 request()
         self.silent()
 
-    def _end_session(self) -> None:
+    def end_session(self) -> None:
         if self._session not in self._ended_sessions:
             self._ended_sessions.add(self._session)
             self._ensemble.end_session(self._session)

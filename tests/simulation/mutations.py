@@ -1,26 +1,41 @@
 """Mistakes that Kafka once made, put into the rules for one run: the simulation has to find each of them.
 
-The product knows nothing of this; what is replaced here are its functions, for as long as a run lasts.
+The product knows nothing of this; what is replaced here are its functions, for as long as a run lasts. 1 to 10 are
+from Kafka's history, 11 to 20 spares. Two of the spares are not found by any run:
+
+11  It is no mistake in this product. A follower tells the epoch of its log in every fetch, and an epoch begins at the
+    latest with its first record: the start of one in which nothing was written decides nothing about a log.
+18  Nobody is harmed: a commit names the versions that it expects, so the same once more is refused, and whoever hears
+    that looks at what there is. Tests of the store see that its caller is told the wrong outcome.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from moldau.metadata.controller import in_sync
-from moldau.metadata.image import ClusterImage, PartitionImage
+from moldau.config.broker import BrokerConfig
+from moldau.coordinators.transactions.machine import TransactionMachine
+from moldau.metadata.controller import elections, in_sync, levels
+from moldau.metadata.controller.elections import TopicRules
+from moldau.metadata.controller.standing import Standing
+from moldau.metadata.frames import Commit, encoding
+from moldau.metadata.image import ClusterImage, PartitionImage, TopicImage
 from moldau.metadata.store import Operation
+from moldau.metadata.zookeeper.appending import Appender
 from moldau.replication import follower
 from moldau.replication.follower import Asked, Cut, FetchPlan, Followed, Phase
 from moldau.replication.leader import Leadership
+from moldau.replication.leases import Lease
 from moldau.replication.partition import Partition
 from moldau.server import fetching
 from moldau.server.controller import Controller
 from moldau.server.replicas.fetcher import ReplicaFetcher
 from moldau.storage.log import PartitionLog
+from moldau.storage.producer_state import ProducerEntry, ProducerStates
 from moldau.types.ids import NO_EPOCH
 
 Mutation = Callable[[], AbstractContextManager[Any]]
@@ -168,6 +183,105 @@ def waits_survive_their_term() -> AbstractContextManager[Any]:
     return patch.object(Partition, "_interrupt", mutated)
 
 
+def answer_without_a_lease() -> AbstractContextManager[Any]:
+    """A leader that was deposed and cannot hear of it goes on answering reads and writes for ever."""
+    return patch.object(Lease, "holds", lambda self, proven: True)
+
+
+@contextmanager
+def let_the_fenced_join() -> Any:
+    """KAFKA-13916: a broker that is fenced or on its way out is taken into the in-sync set."""
+
+    def eligible(self: Leadership, replica_id: int) -> bool:
+        return True
+
+    def may_be_in_sync(image: ClusterImage, partition: PartitionImage, broker_id: int, epoch: int) -> bool:
+        broker = image.brokers.get(broker_id)
+        return broker is not None and epoch in (in_sync.ANY_EPOCH, broker.epoch)
+
+    with (
+        patch.object(Leadership, "is_eligible", eligible),
+        patch.object(in_sync, "_is_eligible", may_be_in_sync),
+        patch.object(in_sync, "Standing", lambda image: Standing(image, joining=tuple(image.brokers))),
+    ):
+        yield
+
+
+def forget_the_end_of_a_transaction() -> AbstractContextManager[Any]:
+    """Ours: whoever coordinates a transaction next does not send the markers that were under way."""
+    return patch.object(TransactionMachine, "loaded", lambda self, now: None)
+
+
+def take_markers_of_old_coordinators() -> AbstractContextManager[Any]:
+    """The epoch of a marker's coordinator is not checked."""
+    end = ProducerStates._end_txn
+
+    def mutated(self: ProducerStates, number: int, entry: ProducerEntry, *rest: Any) -> Any:
+        return end(self, number, entry._replace(coordinator_epoch=NO_EPOCH), *rest)
+
+    return patch.object(ProducerStates, "_end_txn", mutated)
+
+
+def read_what_is_undecided() -> AbstractContextManager[Any]:
+    """Readers of committed records are given all that is committed to the log."""
+    return patch.object(Partition, "last_stable_offset", lambda self: self.high_watermark)
+
+
+def repeat_under_another_name() -> AbstractContextManager[Any]:
+    """Ours: a commit without an outcome is appended again as if it were a new one."""
+    resume = Appender.resume
+
+    def mutated(self: Appender, generation: int) -> None:
+        if any(append.sent and append.place is None for append in self._open.values()):
+            self._writer = self._new_writer()
+            again, self._open = list(self._open.values()), {}
+            for number, append in enumerate(again, 1):
+                append.commit = Commit(self._writer, number, append.commit.operations)
+                append.frame, append.place = encoded(append.commit), None
+                self._open[number] = append
+            self._next_number = len(again) + 1
+        resume(self, generation)
+
+    return patch.object(Appender, "resume", mutated)
+
+
+def encoded(commit: Commit) -> bytes:
+    work = encoding(commit)
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            return bytes(done.value)
+
+
+@contextmanager
+def show_what_is_not_committed() -> Any:
+    """A follower shows consumers all that it has (KIP-392 gives them what is below its mark)."""
+    read_partition = fetching.read_partition
+
+    def mutated(broker: Any, partition: Partition, target: Any, limits: Any, left: int, is_first: bool) -> Any:
+        mark = partition.high_watermark
+        if partition.log is not None and not partition.leads and not limits.is_follower:
+            partition.high_watermark = partition.log.log_end_offset
+        try:
+            return read_partition(broker, partition, target, limits, left, is_first)
+        finally:
+            partition.high_watermark = mark
+
+    with patch.object(fetching, "read_partition", mutated):
+        yield
+
+
+def count_the_first_partitions_replicas() -> AbstractContextManager[Any]:
+    """Ours: how many of a partition's replicas have to be in sync is bound by the replicas of another one."""
+
+    def mutated(topic: TopicImage, broker: BrokerConfig) -> TopicRules:
+        found = elections.rules_of(topic, broker)
+        return replace(found, min_in_sync=found.needed_of(topic.partitions[0].replicas))
+
+    return patch.object(levels, "rules_of", mutated)
+
+
 MUTATIONS: dict[str, Mutation] = {
     "1": truncate_to_the_mark,
     "2": truncate_once,
@@ -181,4 +295,12 @@ MUTATIONS: dict[str, Mutation] = {
     "10": commit_without_check,
     "11": forget_the_epoch_start,
     "12": waits_survive_their_term,
+    "13": answer_without_a_lease,
+    "14": let_the_fenced_join,
+    "15": forget_the_end_of_a_transaction,
+    "16": take_markers_of_old_coordinators,
+    "17": read_what_is_undecided,
+    "18": repeat_under_another_name,
+    "19": show_what_is_not_committed,
+    "20": count_the_first_partitions_replicas,
 }

@@ -1,6 +1,8 @@
 """Connections between processes in memory. Each direction is a FIFO with delays from the seed; a cut holds what is sent
-that way until it heals, as TCP does, or ends the connection then. A process that dies ends its connections; a machine
-that loses power says nothing, until it is back and knows none of them.
+that way until it heals, as TCP does, or ends the connection then. Nothing is lost, doubled or overtaken inside of a
+connection, as little as in TCP: it comes late on one and twice on two, where the sender has opened another and sends
+again. A process that dies ends its connections; a machine that loses power says nothing, until it is back and knows
+none of them.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ class Transport:
         self._reading = True
         self._arrived = 0.0
         self._held: deque[bytes | None] = deque()
+        #: How many faults hold up this one, while others between the same two go on.
+        self.stalls = 0
 
     # --- for protocols ---
 
@@ -77,11 +81,11 @@ class Transport:
     # --- the way over ---
 
     def _send(self, data: bytes | None) -> None:
-        if self._held or self._network.is_cut(self.process.name, self.peer):
+        if self._held or self.stalls or self._network.is_cut(self.process.name, self.peer):
             self._held.append(data)
             return
         scheduler = self._network.scheduler
-        self._arrived = max(self._arrived, scheduler.now + self._network.delay())
+        self._arrived = max(self._arrived, scheduler.now + self._network.delay(self.process.name, self.peer))
         scheduler.at(self._arrived, lambda: self.other.receive(data))
 
     def healed(self) -> None:
@@ -144,13 +148,16 @@ class Network:
         self.scheduler = scheduler
         self.servers: dict[Address, Callable[[], Server | None]] = {}
         self._cuts: dict[tuple[str, str], int] = {}
+        #: What each message takes longer than elsewhere.
+        self.slowness: dict[tuple[str, str], float] = {}
         self._ends: dict[Transport, None] = {}
         self._count = 0
         self._waiting: list[Callable[[], None]] = []
 
-    def delay(self) -> float:
+    def delay(self, sender: str, receiver: str) -> float:
         rng = self.scheduler.rng
-        return rng.random() * (SLOW_SECONDS if rng.random() < 0.01 else LONGEST_DELAY_SECONDS)
+        slowness = self.slowness.get((sender, receiver), 0.0)
+        return slowness + rng.random() * (SLOW_SECONDS if rng.random() < 0.01 else LONGEST_DELAY_SECONDS)
 
     def is_cut(self, sender: str, receiver: str) -> bool:
         return bool(self._cuts.get((sender, receiver)))
@@ -173,6 +180,20 @@ class Network:
         for again in waiting:
             again()
 
+    def stall(self, sender: str, receiver: str, seconds: float) -> None:
+        """Some of the connections that there are lose a packet: what is sent on them that way comes late, all else does
+        not wait for it."""
+        ways = [end for end in self._ends if (end.process.name, end.peer) == (sender, receiver)]
+        stalled = [end for end in ways if self.scheduler.rng.random() < 0.5]
+        for end in stalled:
+            end.stalls += 1
+        self.scheduler.after(seconds, lambda: self._go_on(stalled))
+
+    def _go_on(self, stalled: list[Transport]) -> None:
+        for end in stalled:
+            end.stalls -= 1
+            end.healed()
+
     def forget(self, end: Transport) -> None:
         if not end._held:
             self._ends.pop(end, None)
@@ -180,7 +201,8 @@ class Network:
     async def dial(self, process: Process, address: Address, protocol: Any, tls: ssl.SSLContext | None) -> None:
         """Raises ConnectionRefusedError."""
         connected = asyncio.get_running_loop().create_future()
-        self.scheduler.after(2 * self.delay(), lambda: self._connect(process, address, protocol, connected))
+        there_and_back = self.delay(process.name, address.host) + self.delay(address.host, process.name)
+        self.scheduler.after(there_and_back, lambda: self._connect(process, address, protocol, connected))
         await connected
 
     def _connect(self, process: Process, address: Address, protocol: Any, connected: asyncio.Future[None]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from asyncio import events
+from collections import deque
 from collections.abc import Callable
 from itertools import count
 from random import Random
@@ -17,6 +18,7 @@ from typing import Any
 from zlib import crc32
 
 TURN_SECONDS = 20e-6
+WALL_MS = 1_700_000_000_000
 
 
 class Stalled(AssertionError):
@@ -31,6 +33,8 @@ class Scheduler:
         self.turns = 0
         self.loops: list[NodeLoop] = []
         self.problems: list[str] = []
+        #: Loops of processes that may fail.
+        self.excused: set[str] = set()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
 
@@ -55,49 +59,60 @@ class Scheduler:
     def _step(self, deadline: float) -> None:
         while self._events and self._events[0][0] <= self.now:
             heapq.heappop(self._events)[2]()
-        runnable = [loop for loop in self.loops if loop.is_due(self.now)]
+        runnable, nearest = [], deadline if not self._events else min(deadline, self._events[0][0])
+        for loop in self.loops:
+            if loop.held:
+                continue
+            if loop.busy_until > self.now:
+                nearest = min(nearest, loop.busy_until)
+                continue
+            if loop._ready:
+                runnable.append(loop)
+                continue
+            when = loop.next_timer()
+            if when is not None:
+                if when <= self.now:
+                    runnable.append(loop)
+                elif when < nearest:
+                    nearest = when
         if runnable:
             loop = runnable[0] if len(runnable) == 1 else runnable[self.rng.randrange(len(runnable))]
             loop.turn()
+            if loop.turn_seconds:
+                loop.busy_until = self.now + loop.turn_seconds * self.rng.random()
             self.turns += 1
             self.now += TURN_SECONDS
             return
-        times = [when for loop in self.loops if (when := loop.next_timer()) is not None]
-        if self._events:
-            times.append(self._events[0][0])
-        self.now = max(self.now, min([*times, deadline]))
+        self.now = max(self.now, nearest)
 
 
 class NodeLoop(asyncio.BaseEventLoop):
-    """The loop of one process. `held`: it is stopped (SIGSTOP), and goes on later where it was."""
+    """The loop of one process. `held`: it is stopped (SIGSTOP), and goes on later where it was. `turn_seconds`: how
+    long a turn keeps it busy at most, where that is more than a moment."""
 
-    def __init__(self, scheduler: Scheduler, name: str) -> None:
+    #: asyncio's own.
+    _ready: deque[Any]
+    _scheduled: list[Any]
+
+    def __init__(self, scheduler: Scheduler, name: str, clock_rate: float = 1.0) -> None:
         super().__init__()
-        self.name = name
+        self.name, self._clock_rate = name, clock_rate
         self.held = False
+        self.turn_seconds = self.busy_until = 0.0
         self._world = scheduler
         scheduler.loops.append(self)
 
     def time(self) -> float:
-        return self._world.now
-
-    def is_due(self, now: float) -> bool:
-        if self.held:
-            return False
-        if self._ready:
-            return True
-        when = self.next_timer()
-        return when is not None and when <= now
+        return self._world.now * self._clock_rate
 
     def next_timer(self) -> float | None:
-        if self.held:
-            return None
         while self._scheduled and self._scheduled[0]._cancelled:
             heapq.heappop(self._scheduled)._scheduled = False
-        return self._scheduled[0]._when if self._scheduled else None
+        return self._scheduled[0]._when / self._clock_rate if self._scheduled else None
 
     def turn(self) -> None:
-        while self._scheduled and self._scheduled[0]._when <= self._world.now:
+        now = self.time()
+        while self._scheduled and self._scheduled[0]._when <= now:
             handle = heapq.heappop(self._scheduled)
             handle._scheduled = False
             self._ready.append(handle)
@@ -118,7 +133,7 @@ class NodeLoop(asyncio.BaseEventLoop):
             events._set_running_loop(None)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        if self in self._world.loops:
+        if self in self._world.loops and self.name not in self._world.excused:
             self._world.problems.append(f"{self.name}: {context.get('message')}: {context.get('exception')!r}")
 
     def kill(self) -> None:

@@ -7,29 +7,46 @@ import gc
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 from unittest.mock import patch
 
-from moldau.server import answers
+from moldau.client.settings import Address
+from moldau.coordinators.transactions import machine as transaction_machine
+from moldau.coordinators.transactions import state as transaction_state
+from moldau.server import file_pieces
 from moldau.server.coordination import shard_log
 from moldau.work import turns
-from tests.simulation.clients import ClientProcess, Noise, Producer, Reader, Told
+from tests.simulation.admin import Admin
+from tests.simulation.calls import TOPIC, ClientProcess, Cluster
+from tests.simulation.cast import Cast
+from tests.simulation.clients import Noise, Producer, Reader, Told
+from tests.simulation.courses import draw_plan, draw_subject, draw_work, when
 from tests.simulation.disk import READING_OS
+from tests.simulation.ending import Ending
 from tests.simulation.ensemble import SimulatedEnsemble
-from tests.simulation.faults import Fault, draw_faults, inject
+from tests.simulation.faults import Fault, inject
+from tests.simulation.groups import MEMBERS, Committed, Known, Offsets, Onlooker, group_parts
 from tests.simulation.machine import Machine, ProblemLog
 from tests.simulation.network import Network
 from tests.simulation.promises import BrokenPromise, Promises
-from tests.simulation.scheduler import Scheduler
+from tests.simulation.scheduler import NodeLoop, Scheduler
+from tests.simulation.transactions import COPY_GROUP, CommittedReader, Copied, Copier
 
 BROKERS = (1, 2, 3)
 START_SECONDS = 60.0
 HEALING_SECONDS = 120.0
 TURNS_BETWEEN_LOOKS = 8
+#: One seed in so many is looked at after every turn.
+CLOSELY_EVERY = 25
 AFTERWARDS_SECONDS = 0.2
+
+
+class Writer(Protocol):
+    is_stopping: bool
+    active: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,51 +58,110 @@ class Outcome:
     virtual_seconds: float
     problem: str | None
     faults: Sequence[Fault]
+    course: str
 
 
 class World:
-    def __init__(self, seed: int, faults: Sequence[Fault] | None = None) -> None:
+    def __init__(self, seed: int, course: str | None = None, faults: Sequence[Fault] | None = None) -> None:
         self.seed = seed
-        plan = Random(f"plan {seed}")
-        self.partitions = plan.randint(1, 2)
-        self.faults = draw_faults(plan, BROKERS) if faults is None else faults
+        plan = draw_plan(Random(f"plan {seed}"), BROKERS, course or draw_subject(Random(f"subject {seed}")))
+        self.partitions, self.replicas, self._plan_settings = plan.partitions, plan.replicas, plan.settings
+        self._turns_between_looks = 1 if seed % CLOSELY_EVERY == CLOSELY_EVERY - 1 else TURNS_BETWEEN_LOOKS
+        self.work = draw_work(Random(f"work {seed}"), BROKERS)
+        if plan.is_about_transactions:
+            self.work = replace(self.work, transactions=1)
+        drawn = sorted([*plan.faults, *self.work.faults], key=when)
+        self.faults, self.course = drawn if faults is None else faults, plan.course
         self.scheduler = Scheduler(seed)
         self.network = Network(self.scheduler)
-        self.ensemble = SimulatedEnsemble(seed, self.scheduler)
+        self.clients_loop = NodeLoop(self.scheduler, "clients")
+        self.ensemble = SimulatedEnsemble(seed, self.scheduler, self.work.entries_between_snapshots)
         self.machines: dict[int, Machine] = {}
+        self.others: list[Machine] = []
         self.told = Told()
+        self.copied, self.committed = Copied(), Committed()
+        self.copier: Copier | None = None
         self.promises = Promises(self)
+        self.ending = Ending(self, self.promises)
+        self.cast = Cast(self)
 
     def run(self) -> None:
         """Raises BrokenPromise."""
-        for broker_id in BROKERS:
-            self.machines[broker_id] = Machine(self.scheduler, self.network, self.ensemble, broker_id)
+        settings = {**self.work.settings, **self._plan_settings}
+        for broker_id, rate in zip(BROKERS, self.work.clock_rates, strict=True):
+            self.machines[broker_id] = Machine(
+                self.scheduler, self.network, self.ensemble, broker_id, rate, settings=settings
+            )
         self._until(lambda: all(machine.core is not None for machine in self.machines.values()), "the cluster starts")
         addresses = [machine.address for machine in self.machines.values()]
         self.producer = Producer(
-            ClientProcess(self.scheduler, self.network, "producer"), addresses, self.partitions, self.told
+            self._process("producer"),
+            addresses,
+            self.partitions,
+            self.replicas,
+            self.told,
         )
         self._until(lambda: self.producer.is_started, "the producer starts")
-        Reader(ClientProcess(self.scheduler, self.network, "reader"), addresses, self.partitions, self.told)
-        noise = Noise(ClientProcess(self.scheduler, self.network, "noise"), addresses, self.partitions)
-        self.writers = (self.producer, noise)
+        Reader(self._process("reader"), addresses, self.partitions, self.told)
+        if self.work.reads_anywhere:
+            Reader(self._process("reader anywhere"), addresses, self.partitions, self.told, anywhere=True)
+        noise = Noise(self._process("noise"), addresses, self.partitions, self.told)
+        self.writers: list[Writer] = [self.producer, noise]
+        self.admin = Admin(self._process("admin"), addresses, self)
+        self._begin_other_work(addresses)
         start = self.scheduler.now
         for fault in self.faults:
             self._pass_until(start + fault.at)
             inject(self, fault)
         # every fault has an end of its own
-        self._pass_until(start + max(fault.at + fault.seconds for fault in self.faults) + AFTERWARDS_SECONDS)
+        self._pass_until(
+            start + max((fault.at + fault.seconds for fault in self.faults), default=0.0) + AFTERWARDS_SECONDS
+        )
         self.heal()
+
+    def _process(self, name: str) -> ClientProcess:
+        return ClientProcess(self.scheduler, self.network, name, self.clients_loop)
+
+    def _begin_other_work(self, addresses: Sequence[Address]) -> None:
+        known = Known(self.told, self.committed, self.promises.may_be_stale)
+        if self.work.transactions:
+            self.copier = Copier(self._process("copier"), addresses, self.work, len(BROKERS), self.copied)
+            self.writers.append(self.copier)
+            CommittedReader(self._process("committed"), addresses, self.copied, anywhere=self.work.reads_anywhere)
+            process = self._process("onlooker")
+            offsets = Offsets(process, Cluster(process, addresses), COPY_GROUP, TOPIC, known)
+            self.onlooker = Onlooker(process, offsets, 0)
+        if self.work.groups:
+            processes = [self._process(name) for name in MEMBERS]
+            self.writers += group_parts(processes, addresses, TOPIC, known)
 
     def heal(self) -> None:
         for machine in self.machines.values():
-            machine.start()
-        self._until(self.promises.is_healed, "leaders and full in-sync sets return", HEALING_SECONDS)
+            machine.mend_disk()
+        self._until(self.ending.is_healed, "leaders and full in-sync sets return", HEALING_SECONDS)
+        if self.work.doubles:
+            self._start_a_double()
         for writer in self.writers:
             writer.is_stopping = True
         self._until(lambda: not any(writer.active for writer in self.writers), "the producers end", HEALING_SECONDS)
-        self._until(self.promises.is_quiet, "followers and the reader catch up", HEALING_SECONDS)
-        self.promises.check_the_end()
+        if self.copier is not None:
+            self.onlooker.is_stopping = True
+            self._until(lambda: not self.onlooker.active, "the onlooker ends", HEALING_SECONDS)
+            self.copied_offset = self.onlooker.last
+        self._until(self.ending.is_quiet, "followers and readers catch up", HEALING_SECONDS)
+        self.ending.check()
+
+    def _start_a_double(self) -> None:
+        """Somebody starts a broker with an id that is taken: it is told so, and the cluster goes on."""
+        taken = self.scheduler.rng.choice(BROKERS)
+        double = Machine(self.scheduler, self.network, self.ensemble, taken, name=f"double{taken}")
+        self.others.append(double)
+        life = double.lives[0]
+        self.scheduler.excused.add(life.loop.name)
+        self._until(lambda: life.refusal is not None or life.is_ready, "the double is refused")
+        if life.refusal is None or "another broker is alive" not in life.refusal:
+            raise BrokenPromise(f"a second broker {taken} was told {life.refusal!r}")
+        self._until(self.ending.is_healed, "a refused double is forgotten", HEALING_SECONDS)
 
     def _pass_until(self, when: float) -> None:
         while self.scheduler.now < when:
@@ -99,12 +175,12 @@ class World:
             self._pass_some_turns(end)
 
     def _pass_some_turns(self, deadline: float) -> None:
-        last = self.scheduler.turns + TURNS_BETWEEN_LOOKS
+        last = self.scheduler.turns + self._turns_between_looks
         self.scheduler.run_until(lambda: self.scheduler.turns >= last, deadline)
         self.promises.check()
 
     def close(self) -> None:
-        for task_loop in [life.loop for machine in self.machines.values() for life in machine.lives]:
+        for task_loop in [life.loop for machine in [*self.machines.values(), *self.others] for life in machine.lives]:
             end_loop(task_loop)
         for loop in list(self.scheduler.loops):
             end_loop(loop)
@@ -117,18 +193,21 @@ def end_loop(loop: Any) -> None:
 
 
 @contextmanager
-def simulated_surroundings(problems: list[str]) -> Iterator[None]:
-    """What the product takes from its process comes from here: reads of descriptors, the clock of slices."""
+def simulated_surroundings(scheduler: Scheduler, last_epoch: int) -> Iterator[None]:
+    """What the product takes from its process comes from here: reads of descriptors, the clock of slices. Producers may
+    run out of epochs sooner."""
     ticks = count()
-    handler = ProblemLog(problems)
+    handler = ProblemLog(scheduler)
     logger = logging.getLogger("moldau")
     logger.addHandler(handler)
     gc.disable()
     try:
         with (
-            patch.object(answers, "os", READING_OS),
+            patch.object(file_pieces, "os", READING_OS),
             patch.object(shard_log, "os", READING_OS),
             patch.object(turns, "clock", lambda: float(next(ticks))),
+            patch.object(transaction_state, "LAST_USABLE_EPOCH", last_epoch),
+            patch.object(transaction_machine, "LAST_USABLE_EPOCH", last_epoch),
         ):
             yield
     finally:
@@ -136,10 +215,11 @@ def simulated_surroundings(problems: list[str]) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-def simulate(seed: int, faults: Sequence[Fault] | None = None) -> Outcome:
-    world = World(seed, faults)
+def simulate(seed: int, course: str | None = None, faults: Sequence[Fault] | None = None) -> Outcome:
+    """`faults` instead of those that are drawn from the seed."""
+    world = World(seed, course, faults)
     problem = None
-    with simulated_surroundings(world.scheduler.problems):
+    with simulated_surroundings(world.scheduler, world.work.last_epoch):
         try:
             world.run()
         except BrokenPromise as broken:
@@ -147,7 +227,14 @@ def simulate(seed: int, faults: Sequence[Fault] | None = None) -> Outcome:
         acknowledged = sum(map(len, world.told.acknowledged.values()))
         scheduler = world.scheduler
         outcome = Outcome(
-            seed, scheduler.digest, acknowledged, scheduler.turns, scheduler.now - 1000.0, problem, world.faults
+            seed,
+            scheduler.digest,
+            acknowledged,
+            scheduler.turns,
+            scheduler.now - 1000.0,
+            problem,
+            world.faults,
+            world.course,
         )
         world.close()
         return outcome
