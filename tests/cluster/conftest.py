@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from moldau.cli.local_cluster import LocalCluster
+from moldau.cli.cluster.local_cluster import LocalCluster
 from tests.cluster.looking import wait_until_whole
 from tests.support.process import die_with_parent
 
@@ -18,6 +18,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
+    "metrics.listeners": "http://127.0.0.1:0",
 }
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from moldau.cli.local_cluster import LocalCluster
+from moldau.cli.cluster.local_cluster import LocalCluster
 from tests.cluster.looking import QUIET, read_all
+from tests.cluster.worries import Worries
 from tests.support.waiting import wait_until
 
 #: librdkafka reports a record as delivered without an offset where an earlier try turns out to have succeeded.
@@ -21,6 +22,15 @@ class Load:
     """Numbers to a topic with acks=all, from a thread of its own; keys spread them over the partitions."""
 
     def __init__(self, cluster: LocalCluster, topic: str, per_second: float = 1000.0) -> None:
+        self._cluster, self._topic = cluster, topic
+        self.acknowledged: dict[int, tuple[int, int]] = {}
+        self.failed: list[str] = []
+        self.worries = Worries()
+        self.longest_gap = 0.0
+        """Between two acknowledgements, in seconds, since it was last set to nothing."""
+        self._last = time.monotonic()
+        self._pause = 1 / per_second
+        self._stopping = threading.Event()
         self._producer = Producer(
             {
                 "bootstrap.servers": cluster.bootstrap,
@@ -31,17 +41,10 @@ class Load:
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 200,
                 "message.timeout.ms": 120_000,
+                "error_cb": self.worries.hear,
                 **QUIET,
             }
         )
-        self._cluster, self._topic = cluster, topic
-        self.acknowledged: dict[int, tuple[int, int]] = {}
-        self.failed: list[str] = []
-        self.longest_gap = 0.0
-        """Between two acknowledgements, in seconds, since it was last set to nothing."""
-        self._last = time.monotonic()
-        self._pause = 1 / per_second
-        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Load:
@@ -56,7 +59,8 @@ class Load:
         self._thread.join()
         left = self._producer.flush(120.0)
         if kind is None:
-            assert (left, self.failed) == (0, [])
+            assert (left, self.failed) == (0, []), f"{left} records without an answer, failed: {self.failed[:10]}"
+            self.worries.check()
 
     def goes_on(self, more: int = 50) -> None:
         """Waits until so many further records are acknowledged."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from moldau.cli.local_cluster import LocalCluster
+from moldau.cli.cluster.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
 QUIET = {"log_level": 0}
@@ -20,9 +20,29 @@ def admin(cluster: LocalCluster) -> AdminClient:
 
 
 def create(cluster: LocalCluster, topic: str, partitions: int = 3, factor: int = 3, **settings: str) -> None:
+    """Returns when every broker that runs knows the topic: what clients are told before is no error of anybody's."""
     config = {name.replace("_", "."): value for name, value in settings.items()}
-    client = admin(cluster)  # to be kept: it ends what is under way when it goes
-    client.create_topics([NewTopic(topic, partitions, factor, config=config)])[topic].result(30)
+    make(cluster, NewTopic(topic, partitions, factor, config=config))
+
+
+def create_on(cluster: LocalCluster, topic: str, replicas: list[int]) -> None:
+    """One partition, led by the first of these brokers."""
+    make(cluster, NewTopic(topic, 1, replica_assignment=[replicas]))
+
+
+def make(cluster: LocalCluster, new: NewTopic) -> None:
+    client, topic = admin(cluster), new.topic  # to be kept: it ends what is under way when it goes
+    client.create_topics([new])[topic].result(30)
+    for broker in cluster.brokers:
+        if broker.runs:
+            wait_until(lambda address=broker.address: is_known(address, topic), f"{broker.name} knows {topic}")  # type: ignore[misc]
+
+
+def is_known(address: str, topic: str) -> bool:
+    """At this broker: a client that asks is new, and has heard of no other."""
+    return (
+        AdminClient({"bootstrap.servers": address, **QUIET}).list_topics(topic, timeout=20).topics[topic].error is None
+    )
 
 
 def partitions_of(cluster: LocalCluster, topic: str) -> Mapping[int, tuple[int, list[int], list[int]]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from moldau.cli.local_cluster import LocalCluster
+from moldau.cli.cluster.local_cluster import LocalCluster
 from tests.cluster.load import Load
 from tests.cluster.looking import QUIET, admin, create, digests, partitions_of, read_all, wait_until_whole
 from tests.support.names import own_name
@@ -63,19 +63,6 @@ def test_the_death_of_the_controller_stops_nothing(cluster: LocalCluster) -> Non
     load.assert_nothing_lost_or_doubled()
 
 
-def test_one_broker_after_the_other_is_restarted_while_clients_work(cluster: LocalCluster) -> None:
-    topic = own_name("rolling")
-    create(cluster, topic, min_insync_replicas="2")
-    with Load(cluster, topic) as load:
-        for broker in cluster.brokers:
-            cluster.stop_member(broker)
-            load.goes_on(100)
-            cluster.start_member(broker)
-            wait_until_whole(cluster)
-        load.goes_on(100)
-    load.assert_nothing_lost_or_doubled()
-
-
 def test_a_broker_that_is_paused_and_wakes_up_again_changes_nothing(cluster: LocalCluster) -> None:
     """Its session ends, others lead; when it wakes up it must not acknowledge anything as a leader."""
     topic = own_name("paused")
@@ -108,7 +95,7 @@ def test_a_group_goes_on_when_its_coordinator_dies(cluster: LocalCluster) -> Non
             coordinator = coordinator_of(cluster, group)
             cluster.kill_member(cluster.broker(coordinator))
             consume_until(consumer, seen, len(seen) + 200)
-            wait_until(lambda: coordinator_of(cluster, group) != coordinator, "another coordinator")
+            wait_until(lambda: has_another_coordinator(cluster, group, coordinator), "another coordinator")
             consumer.commit(asynchronous=False)
             load.goes_on(10)
         consume_until(consumer, seen, len(load.acknowledged))
@@ -126,6 +113,15 @@ def consume_until(consumer: Consumer, seen: set[str], count: int) -> None:
         return len(seen) >= count
 
     wait_until(look, f"{count} records", 120.0, pause=0.0)
+
+
+def has_another_coordinator(cluster: LocalCluster, group: str, former: int) -> bool:
+    try:
+        return coordinator_of(cluster, group) != former
+    except KafkaException as error:
+        if not error.args[0].retriable() and error.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+            raise
+        return False  # it still loads what the former one has written
 
 
 def coordinator_of(cluster: LocalCluster, group: str) -> int:

@@ -1,4 +1,4 @@
-"""One of several log folders of a broker fails: others lead what was in it, and the rest of the broker goes on."""
+"""One of several log directories of a broker fails: others lead what was in it, and the rest of the broker goes on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.local_cluster import OWN_FOLDER, LocalCluster
+from moldau.cli.cluster.local_cluster import OWN_FOLDER, LocalCluster, Process
 from tests.cluster.conftest import SETTINGS
 from tests.cluster.load import Load
 from tests.cluster.looking import create, partitions_of, wait_until_whole
@@ -22,7 +22,8 @@ def test_others_lead_what_was_in_a_folder_that_failed(tmp_path: Path) -> None:
     with LocalCluster.make(tmp_path / "cluster", settings=TWO_FOLDERS, before_start=die_with_parent) as cluster:
         create(cluster, "t", 6, min_insync_replicas="2", segment_bytes="1048576", segment_ms="1000")
         victim = cluster.broker(2)
-        lost = {int(path.name.removeprefix("t-")) for path in (cluster.folder(victim) / "more").glob("t-*")}
+        wait_until(lambda: len(kept_in(cluster, victim, "*")) == 6, "the broker has made all of its logs")
+        lost = kept_in(cluster, victim, "more")
         led = {index for index, (leader, _, _) in partitions_of(cluster, "t").items() if leader == victim.number}
         assert lost
         with Load(cluster, "t") as load:
@@ -38,6 +39,11 @@ def test_others_lead_what_was_in_a_folder_that_failed(tmp_path: Path) -> None:
         cluster.start_member(victim)
         wait_until_whole(cluster)
         load.assert_nothing_lost_or_doubled()
+
+
+def kept_in(cluster: LocalCluster, member: Process, directory: str) -> set[int]:
+    """The partitions whose logs lie there: a topic is there before each of its copies has its folder."""
+    return {int(path.name.removeprefix("t-")) for path in cluster.folder(member).glob(f"{directory}/t-*")}
 
 
 def in_sync(cluster: LocalCluster, broker: int) -> set[int]:
