@@ -456,12 +456,12 @@ class MetadataStoreContract:
             assert dict(told.news[-1]) == {}
 
     @scenario
-    async def test_a_store_that_serves_is_connected_and_heard(self, opened: Opener) -> None:
+    async def test_a_store_that_serves_is_connected_and_known_to_be_read(self, opened: Opener) -> None:
         async with opened() as store:
-            before = store.last_heard()
-            await store.commit([Put("/a", b"")])
+            before = store.current_as_of(await store.sync())
+            revision = await store.commit([Put("/a", b"")])
             assert store.session_state is SessionState.CONNECTED
-            assert store.last_heard() > before
+            assert store.current_as_of(revision) > before
             await store.snapshot_if_due()
             assert list((await store.list("/")).entries) == ["/a"]
 

@@ -4,11 +4,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import TypeVar
 
 import pytest
 
 from moldau.storage.files import FileSystem, OsFiles, read_file, replace_file, sync_file, write_file
 from tests.fakes.lossy_files import LossyFiles
+
+T = TypeVar("T")
 
 Place = tuple[FileSystem, str]
 
@@ -86,6 +89,36 @@ def test_names(place: Place) -> None:
     assert not files.is_directory(f"{folder}/a")
 
 
+def test_a_folder_gets_another_name_with_all_that_is_in_it(place: Place) -> None:
+    files, folder = place
+    files.make_directory(f"{folder}/a/b")
+    write_file(files, f"{folder}/a/b/x", b"one", sync=True)
+    fd = files.open(f"{folder}/a/b/x")
+    files.rename(f"{folder}/a", f"{folder}/c")
+    assert files.list(folder) == ["c"] and read_file(files, f"{folder}/c/b/x") == b"one"
+    assert not files.exists(f"{folder}/a") and not files.exists(f"{folder}/a/b/x")
+    files.pwritev(fd, [b"two"], 0)
+    files.close(fd)
+    assert read_file(files, f"{folder}/c/b/x") == b"two"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_after_a_power_cut_a_folder_has_one_of_its_names(seed: int) -> None:
+    files = LossyFiles()
+    files.make_directory("/d/a")
+    write_file(files, "/d/a/x", b"one", sync=True)
+    files.sync_directory("/d/a")
+    files.rename("/d/a", "/d/c")
+    write_file(files, "/d/c/y", b"two", sync=True)
+    files.sync_directory("/d/c")
+    if seed % 2:
+        files.sync_directory("/d")
+    files.crash(Random(seed))
+    found = {name for name in ("/d/a/x", "/d/c/x", "/d/a/y", "/d/c/y") if files.exists(name)}
+    is_synced = seed % 2
+    assert found in [{"/d/c/x", "/d/c/y"}, {"/d/c/x", "/d/c/y"} if is_synced else {"/d/a/x", "/d/a/y"}]
+
+
 def test_an_open_file_survives_its_deletion(place: Place) -> None:
     files, folder = place
     write_file(files, f"{folder}/f", b"data", sync=False)
@@ -121,7 +154,7 @@ def test_space_is_told(place: Place) -> None:
 # -- what only the fake can show --------------------------------------------------------------------------------------
 
 
-def _after_crashes(prepare: Callable[[LossyFiles], None], look: Callable[[LossyFiles], object]) -> set[object]:
+def _after_crashes(prepare: Callable[[LossyFiles], None], look: Callable[[LossyFiles], T]) -> set[T]:
     found = set()
     for seed in range(200):
         files = LossyFiles()

@@ -4,11 +4,12 @@ An idempotent producer with acks=all writes numbers, a consumer group reads them
 in transactions that hold the offsets too, some of them aborted on purpose. Faults are drawn from a seed, one after the
 other; each is healed, and the cluster must be whole again before the next. At the end:
   - every acknowledged record is at the offset that was acknowledged, none is there twice, those of a key are in order;
-  - the group has seen every one of them, at no place anything but what is there at the end;
-  - the copy holds each record exactly once for read_committed: nothing of an aborted transaction;
+  - the group has seen every one of them, at no place anything but what is there at the end, has passed over none, and
+    what it committed is kept;
+  - the copy holds each record exactly once for read_committed: nothing of an aborted transaction, at no time;
   - all replicas are equal byte for byte.
 
-    python -m tests.faults.cluster_chaos --minutes 60 [--seed N] [--only FAULT ...] [--keep DIRECTORY]
+    python -m tests.faults.cluster_chaos --minutes 60 [--seed N] [--only FAULT ...] [--keep DIRECTORY] [--proxies]
 """
 
 from __future__ import annotations
@@ -19,19 +20,21 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from moldau.cli.local_cluster import LocalCluster
+from moldau.cli.cluster.local_cluster import LocalCluster
 from tests.cluster.load import Load
 from tests.cluster.looking import create, digests, partitions_of, read_all, wait_until_whole
-from tests.faults.cluster_faults import FAULTS, Scene
-from tests.faults.cluster_readers import Readers
+from tests.faults import namespaces
+from tests.faults.cluster_faults import ALL_FAULTS, CUTS, FAULTS, FAULTS_OF_ROOT, Fault, Network, Scene
+from tests.faults.cluster_readers import CommittedReader, Readers
 from tests.faults.exactly_once import Outcome as CopyOutcome
 from tests.faults.exactly_once import Workers
 from tests.faults.exactly_once_worker import SOURCE, TARGET, TARGET_PARTITIONS, transformed
+from tests.faults.proxies import Proxies
 from tests.support.process import die_with_parent
 from tests.support.waiting import wait_until
 
@@ -113,7 +116,14 @@ def drawn(chance: random.Random, names: Iterable[str]) -> Iterator[str]:
         yield from chance.sample(sorted(names), len(list(names)))
 
 
-def run(cluster: LocalCluster, seed: int, faults: Iterable[str], minutes: float, say: Say) -> Outcome:
+def run(
+    cluster: LocalCluster,
+    seed: int,
+    faults: Iterable[str],
+    minutes: float,
+    say: Say,
+    network: Network | None = None,
+) -> Outcome:
     """Until the faults are over or the time is, whichever comes first. Raises PromiseBroken."""
     chance, rows = random.Random(seed), []
     end = time.monotonic() + 60 * minutes
@@ -123,23 +133,26 @@ def run(cluster: LocalCluster, seed: int, faults: Iterable[str], minutes: float,
         create(cluster, TARGET, TARGET_PARTITIONS, min_insync_replicas="2")
         readers = Readers(cluster.bootstrap, SOURCE)
         ending.callback(readers.end)
+        committed = CommittedReader(cluster.bootstrap, TARGET, TARGET_PARTITIONS)
+        ending.callback(committed.end)
         copiers = Copiers(cluster, cluster.home)
         ending.callback(copiers.end)
         with Load(cluster, SOURCE, RECORDS_PER_SECOND) as load:
             for name in faults:
                 if time.monotonic() > end:
                     break
-                rows.append(suffered(name, Scene(cluster, load, chance, SOURCE)))
+                rows.append(suffered(name, Scene(cluster, load, chance, SOURCE, network)))
                 say(f"{name}: whole after {rows[-1].healed_seconds:.1f} s, gap {rows[-1].gap_seconds:.2f} s")
         say("all faults over; waiting for the copy and the group")
-        check(cluster, load, readers)
+        check(cluster, load, readers, committed)
     return Outcome(rows, len(load.acknowledged), copiers.outcome.workers_ended)
 
 
 def suffered(name: str, scene: Scene) -> Row:
     scene.load.longest_gap = 0.0
     began = time.monotonic()
-    FAULTS[name](scene)
+    ALL_FAULTS[name](scene)
+    scene.wait_until_gone()
     scene.cluster.start()
     wait_until_whole(scene.cluster, SETTLE_SECONDS)
     healed = time.monotonic() - began
@@ -147,7 +160,7 @@ def suffered(name: str, scene: Scene) -> Row:
     return Row(name, healed, scene.load.longest_gap)
 
 
-def check(cluster: LocalCluster, load: Load, readers: Readers) -> None:
+def check(cluster: LocalCluster, load: Load, readers: Readers, committed: CommittedReader) -> None:
     wait_until_whole(cluster, SETTLE_SECONDS)
     load.assert_nothing_lost_or_doubled()
     source = read_all(cluster, SOURCE)
@@ -167,6 +180,8 @@ def check(cluster: LocalCluster, load: Load, readers: Readers) -> None:
             f"the copy: {doubled} doubled, missing {sorted(set(wanted) - set(found))[:10]}, "
             f"never written {sorted(set(found) - set(wanted))[:10]}"
         )
+    target = read_all(cluster, TARGET)
+    committed.check({(partition, offset): value for partition, held in target.items() for offset, value in held})
     for topic in (SOURCE, TARGET):
         for partition in partitions_of(cluster, topic):
             equal(cluster, topic, partition)
@@ -183,23 +198,51 @@ def logs_of(cluster: LocalCluster, characters: int = 3000) -> str:
     )
 
 
-def new_cluster(home: Path, say: Say = lambda _line: None) -> LocalCluster:
-    return LocalCluster.make(home, zookeepers=3, settings=SETTINGS, say=say, before_start=die_with_parent)
+def new_cluster(home: Path, network: Network | None = None) -> LocalCluster:
+    if network is None:
+        return LocalCluster.make(home, zookeepers=3, settings=SETTINGS, before_start=die_with_parent)
+    made = LocalCluster.make(
+        home,
+        zookeepers=3,
+        settings=SETTINGS,
+        before_start=die_with_parent,
+        host_of=network.host_of,
+        wrap=network.wrap,
+    )
+    network.prepare(made)
+    return made
+
+
+def faults_here() -> Mapping[str, Fault]:
+    """Full disks need mounts, which are root's."""
+    return ALL_FAULTS if namespaces.can_make_networks() else {**FAULTS, **CUTS}
+
+
+def network_here(*, proxies: bool = False) -> AbstractContextManager[Network]:
+    """Namespaces, which are root's; proxies elsewhere."""
+    return Proxies() if proxies or not namespaces.can_make_networks() else namespaces.Network()
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    parser.add_argument("--only", nargs="+", choices=sorted(FAULTS), default=sorted(FAULTS), help="not any other fault")
+    parser.add_argument(
+        "--only", nargs="+", choices=sorted(faults_here()), default=sorted(faults_here()), help="not any other fault"
+    )
+    parser.add_argument("--proxies", action="store_true", help="between brokers, as for who is not root")
     parser.add_argument("--keep", type=Path, help="run in this new folder and leave it there")
     chosen = parser.parse_args(arguments)
     print(f"seed {chosen.seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="moldau-cluster-") as scratch:
-        cluster = new_cluster(chosen.keep or Path(scratch) / "cluster")
-        faults = drawn(random.Random(chosen.seed), chosen.only)
+    with (
+        tempfile.TemporaryDirectory(prefix="moldau-cluster-") as scratch,
+        network_here(proxies=chosen.proxies) as network,
+    ):
+        cluster = new_cluster(chosen.keep or Path(scratch) / "cluster", network)
+        names = set(chosen.only) - (FAULTS_OF_ROOT.keys() if chosen.proxies else set())
+        faults = drawn(random.Random(chosen.seed), names)
         try:
-            print(run(cluster, chosen.seed, faults, chosen.minutes, lambda text: print(text, flush=True)))
+            print(run(cluster, chosen.seed, faults, chosen.minutes, lambda text: print(text, flush=True), network))
         except AssertionError as error:
             print(f"FAILED with seed {chosen.seed}: {error}\n{logs_of(cluster)}", file=sys.stderr)
             return 1

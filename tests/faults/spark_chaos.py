@@ -6,12 +6,13 @@ by SIGKILL:
   - worker: a Python worker of an executor, or the process that forks them;
   - executor: a JVM with its Python workers;
   - driver: the job with its JVM; its executors live on for a moment; the job is started again;
-  - broker: it is started again.
+  - broker: it is started again; with --brokers 3 it stays away until the next one dies.
 If the query itself fails, the job is started again, as a supervisor would. Each start has another layout: batches are
 read by another number of tasks. When all events have arrived, the output, read committed, must hold each id once and
 nothing else.
 
-    python -m tests.faults.spark_chaos --kills 10 [--kinds worker,executor,driver,broker] [--seed N] [--keep DIRECTORY]
+    python -m tests.faults.spark_chaos --kills 10 [--kinds worker,executor,driver,broker] [--brokers 3] [--seed N]
+                                       [--keep DIRECTORY]
 """
 
 from __future__ import annotations
@@ -33,9 +34,8 @@ from pathlib import Path
 import confluent_kafka
 import psutil
 
-from tests.peers.choice import new_broker
-from tests.support.admin import admin_client, create_topic
-from tests.support.process import BrokerProcess, die_with_parent, free_port
+from tests.faults.spark_brokers import Brokers, OneBroker, ThreeBrokers
+from tests.support.process import die_with_parent
 from tests.support.sink import read_committed
 from tests.support.spark_cluster import StandaloneCluster, command_of
 from tests.support.waiting import wait_until
@@ -121,13 +121,13 @@ class Job:
 
 class Campaign:
     def __init__(
-        self, broker: BrokerProcess, cluster: StandaloneCluster, folder: Path, seed: int, say: Callable[[str], None]
+        self, brokers: Brokers, cluster: StandaloneCluster, folder: Path, seed: int, say: Callable[[str], None]
     ) -> None:
-        self._broker = broker
+        self._brokers = brokers
         self._cluster = cluster
         self._random = random.Random(seed)
         self._say = say
-        arguments = [cluster.address, broker.address, SOURCE, TARGET, str(folder / "checkpoint")]
+        arguments = [cluster.address, brokers.address, SOURCE, TARGET, str(folder / "checkpoint")]
         self.job = Job(arguments, folder / "job.log")
         self.outcome = Outcome()
 
@@ -153,7 +153,7 @@ class Campaign:
 
     def _feed(self) -> None:
         producer = confluent_kafka.Producer(
-            {"bootstrap.servers": self._broker.address, "enable.idempotence": True, "log_level": 0}
+            {"bootstrap.servers": self._brokers.address, "enable.idempotence": True, "log_level": 0}
         )
         first = self.outcome.events
         self.outcome.events += EVENTS_PER_KILL
@@ -170,10 +170,10 @@ class Campaign:
 
         def all_there() -> bool:
             self.job.ensure()
-            return read_committed(self._broker.address, TARGET).total() >= expected.total()
+            return read_committed(self._brokers.address, TARGET).total() >= expected.total()
 
         wait_until(all_there, f"{expected.total()} results\n{self.job.output()}", SETTLE_SECONDS, pause=0.5)
-        found = read_committed(self._broker.address, TARGET)
+        found = read_committed(self._brokers.address, TARGET)
         if found != expected:
             missing, surplus = expected - found, found - expected
             raise AssertionError(
@@ -187,8 +187,7 @@ class Campaign:
         if kind == "driver":
             self.job.kill()
         elif kind == "broker":
-            self._broker.kill()
-            self._broker.start()
+            self._brokers.lose_one(TARGET, self._random)
         else:
             victims = self._cluster.executors() if kind == "executor" else self._python_workers()
             if not victims:  # Spark is starting them just now
@@ -216,27 +215,26 @@ class Campaign:
         return found
 
 
-def run(kinds: Sequence[str], kills: int, seed: int, folder: Path, say: Callable[[str], None]) -> Outcome:
-    broker = new_broker(folder / "broker", {}, free_port())
-    try:
-        broker.start()
-        admin = admin_client(broker.address)
+def run(
+    kinds: Sequence[str], kills: int, seed: int, folder: Path, say: Callable[[str], None], brokers: int = 1
+) -> Outcome:
+    made: Brokers = OneBroker(folder / "broker") if brokers == 1 else ThreeBrokers(folder / "brokers")
+    with made as running:
         for topic in (SOURCE, TARGET):
-            create_topic(admin, topic, PARTITIONS)
+            running.create(topic, PARTITIONS)
         with StandaloneCluster(folder / "cluster") as cluster:
-            campaign = Campaign(broker, cluster, folder, seed, say)
+            campaign = Campaign(running, cluster, folder, seed, say)
             try:
                 return campaign.run(kinds, kills)
             finally:
                 campaign.job.kill()
-    finally:
-        broker.kill()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--kills", type=int, default=10, help="of each kind")
     parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--brokers", type=int, choices=(1, 3), default=1)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--keep", type=Path, help="a folder for logs that stays")
     options = parser.parse_args()
@@ -248,7 +246,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        print(run(options.kinds.split(","), options.kills, options.seed, folder, say))
+        print(run(options.kinds.split(","), options.kills, options.seed, folder, say, options.brokers))
 
 
 if __name__ == "__main__":

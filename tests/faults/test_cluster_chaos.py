@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.cluster_chaos import drawn, logs_of, new_cluster, run
-from tests.faults.cluster_faults import FAULTS
+from tests.faults.cluster_chaos import drawn, faults_here, logs_of, network_here, new_cluster, run
+from tests.support.chaos_report import report
 
 MINUTES = float(os.environ.get("MOLDAU_CHAOS_MINUTES", "60"))
 
@@ -19,11 +19,13 @@ MINUTES = float(os.environ.get("MOLDAU_CHAOS_MINUTES", "60"))
 def test_every_fault_again_and_again(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     command = f"python -m tests.faults.cluster_chaos --minutes {MINUTES:g} --seed {seed}"
-    print(f"again with: {command}")
-    cluster = new_cluster(tmp_path / "cluster")
-    try:
-        print(run(cluster, seed, drawn(random.Random(seed), FAULTS), MINUTES, print))
-    except AssertionError as broken:
-        raise AssertionError(f"{broken}\nagain with: {command}\n{logs_of(cluster)}") from broken
-    finally:
-        cluster.kill_all()
+    report(command)
+    with network_here() as network:
+        cluster = new_cluster(tmp_path / "cluster", network)
+        try:
+            report(str(run(cluster, seed, drawn(random.Random(seed), faults_here()), MINUTES, print, network)))
+        except Exception as broken:
+            report(f"FAILED: {broken}")
+            raise AssertionError(f"{broken}\nagain with: {command}\n{logs_of(cluster)}") from broken
+        finally:
+            cluster.kill_all()

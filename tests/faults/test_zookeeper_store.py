@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from moldau.cli.zookeeper_process import ZooKeeperEnsemble
+from moldau.cli.zookeeper.process import SETTINGS, ZooKeeperEnsemble
 from moldau.metadata.store import SessionState, StoreUnreachableError
 from moldau.metadata.zookeeper.kazoo_port import KazooPort
 from moldau.metadata.zookeeper.store import StoreOptions, ZooKeeperStore
@@ -25,6 +25,8 @@ from tests.support.zookeeper import connected, ensemble, zookeeper
 pytestmark = pytest.mark.xdist_group("zookeeper")
 
 SESSION_SECONDS = 3.0
+GRANTED_SECONDS = int(SETTINGS["maxSessionTimeout"]) / 1000
+LONGER_THAN_GRANTED_SECONDS = 1.5 * GRANTED_SECONDS
 CONNECT_SECONDS = 60.0
 PATIENCE_SECONDS = 110
 KILLS = 2
@@ -101,6 +103,24 @@ def test_a_loop_that_hangs_ends_its_session_and_comes_back(server: str) -> None:
             await store.sync()
         async with opener(server, chroot)() as other:
             assert dict(other.alive()) == {}
+
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE_SECONDS))
+
+
+def test_a_lease_is_no_longer_than_the_sessions_that_the_ensemble_grants(server: str) -> None:
+    """Servers have limits of their own: a broker that counted on what it asked for would serve beside its successor."""
+
+    async def scenario() -> None:
+        port = await KazooPort.connect(server, LONGER_THAN_GRANTED_SECONDS, CONNECT_SECONDS)
+        options = StoreOptions(session_seconds=LONGER_THAN_GRANTED_SECONDS)
+        store = await ZooKeeperStore.open(port, f"/granted/{next(_chroots)}", options)
+        try:
+            assert port.granted_seconds == GRANTED_SECONDS
+            assert store.lease_seconds < GRANTED_SECONDS
+        finally:
+            await store.close()
+        async with opener(server, f"/granted/{next(_chroots)}")() as short:
+            assert short.lease_seconds == pytest.approx(SESSION_SECONDS * 2 / 3)
 
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE_SECONDS))
 

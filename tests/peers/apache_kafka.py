@@ -88,18 +88,23 @@ def java_command(main_class: str, arguments: Sequence[str], log: Path, options: 
     ]
 
 
-def tool_command(main_class: str, arguments: Sequence[object]) -> list[str]:
+def tool_command(main_class: str, arguments: Sequence[object], more: Sequence[str] = ()) -> list[str]:
     """A command line for a short-lived program: only the quick compiler, a small heap, no log."""
-    options = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+    options = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *more)
     return java_command(main_class, [str(each) for each in arguments], Path(os.devnull), options)
 
 
 def java_tool(
-    main_class: str, *arguments: object, stdin: str | None = None, check: bool = True, seconds: float = TOOL_SECONDS
+    main_class: str,
+    *arguments: object,
+    stdin: str | None = None,
+    check: bool = True,
+    seconds: float = TOOL_SECONDS,
+    options: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Runs one of Kafka's programs and returns what it printed; a failure shows both streams."""
     done = subprocess.run(
-        tool_command(main_class, arguments),
+        tool_command(main_class, arguments, options),
         input=stdin if stdin is not None else "",
         capture_output=True,
         text=True,
@@ -109,6 +114,10 @@ def java_tool(
     if check and done.returncode != 0:
         raise AssertionError(f"{main_class} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done
+
+
+def new_cluster_id() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 class ApacheKafka(BrokerProcess):
@@ -122,15 +131,21 @@ class ApacheKafka(BrokerProcess):
         settings: Mapping[str, object] | None = None,
         port: int = 0,
         heap: Sequence[str] = ("-Xms256m", "-Xmx512m"),
+        cluster_id: str = "",
     ) -> None:
         super().__init__(directory, settings)
         self._port = port or free_port()
         self._controller_port = free_port()
         self._heap = tuple(heap)
+        self._cluster_id = cluster_id or new_cluster_id()
 
     @property
     def _properties(self) -> Path:
         return self.directory / "server.properties"
+
+    def prepare(self) -> None:
+        """Writes the settings and formats the folder if it is new; `start` does so too."""
+        self._prepare()
 
     def _prepare(self) -> None:
         settings: dict[str, object] = {
@@ -151,8 +166,10 @@ class ApacheKafka(BrokerProcess):
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         first_folder = Path(str(settings["log.dirs"]).split(",")[0])
         if not (first_folder / "meta.properties").exists():
-            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            java_tool("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", self._properties)
+            self._format("kafka.tools.StorageTool", "format", f"--cluster-id={self._cluster_id}", "-c")
+
+    def _format(self, tool: str, *arguments: str) -> None:
+        java_tool(tool, *arguments, self._properties)
 
     def _command(self) -> list[str]:
         options = ("-server", *self._heap, "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")

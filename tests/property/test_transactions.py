@@ -189,7 +189,7 @@ class Transactions(RuleBasedStateMachine):
             return
 
         def check_and_append() -> None:
-            if partition.producers.latest(identity.producer_id) is not remembered:
+            if partition.producers.may_have_ended_since(remembered, *identity, ends_raise_epoch=client.version == 2):
                 work.has_failed = True
             else:
                 append()

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import aiokafka
 import confluent_kafka
@@ -54,7 +55,17 @@ def send(producer: confluent_kafka.Producer, topic: str, value: bytes, **more: A
             producer.poll(0.1)
 
 
-class Client(Protocol):
+@dataclass(frozen=True, slots=True)
+class How:
+    """In what way messages are sent."""
+
+    codec: str = "none"
+    acks: str = "all"
+    idempotent: bool = False
+    partition: int = 0
+
+
+class Client(ABC):
     """Producing and consuming through one client library."""
 
     name: str
@@ -71,33 +82,28 @@ class Client(Protocol):
         partition: int = 0,
     ) -> list[int]:
         """Sends all in order and returns the offsets that the broker reported (-1 with acks 0)."""
+        return self._send(address, topic, messages, How(codec, acks, idempotent, partition))
 
+    @abstractmethod
+    def _send(self, address: str, topic: str, messages: Sequence[Message], how: How) -> list[int]: ...
+
+    @abstractmethod
     def consume(self, address: str, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> list[Received]:
         """Reads `count` messages from `offset` on."""
 
 
-class Confluent:
+class Confluent(Client):
     """confluent-kafka, that is librdkafka."""
 
     name = "confluent-kafka"
 
-    def produce(
-        self,
-        address: str,
-        topic: str,
-        messages: Sequence[Message],
-        *,
-        codec: str = "none",
-        acks: str = "all",
-        idempotent: bool = False,
-        partition: int = 0,
-    ) -> list[int]:
+    def _send(self, address: str, topic: str, messages: Sequence[Message], how: How) -> list[int]:
         producer = confluent_kafka.Producer(
             {
                 "bootstrap.servers": address,
-                "compression.type": codec,
-                "acks": acks,
-                "enable.idempotence": idempotent,
+                "compression.type": how.codec,
+                "acks": how.acks,
+                "enable.idempotence": how.idempotent,
                 "linger.ms": 5,
                 "message.timeout.ms": int(SECONDS * 1000),
                 "log_level": 0,
@@ -120,7 +126,7 @@ class Confluent:
                 topic,
                 each.value,
                 each.key,
-                partition=partition,
+                partition=how.partition,
                 headers=list(each.headers),
                 on_delivery=report,
                 **extra,
@@ -167,27 +173,17 @@ class Confluent:
         )
 
 
-class KafkaPython:
+class KafkaPython(Client):
     """kafka-python."""
 
     name = "kafka-python"
 
-    def produce(
-        self,
-        address: str,
-        topic: str,
-        messages: Sequence[Message],
-        *,
-        codec: str = "none",
-        acks: str = "all",
-        idempotent: bool = False,
-        partition: int = 0,
-    ) -> list[int]:
+    def _send(self, address: str, topic: str, messages: Sequence[Message], how: How) -> list[int]:
         producer = kafka.KafkaProducer(
             bootstrap_servers=address,
-            compression_type=None if codec == "none" else codec,
-            acks=acks if acks == "all" else int(acks),
-            enable_idempotence=idempotent,
+            compression_type=None if how.codec == "none" else how.codec,
+            acks=how.acks if how.acks == "all" else int(how.acks),
+            enable_idempotence=how.idempotent,
             linger_ms=5,
         )
         try:
@@ -197,7 +193,7 @@ class KafkaPython:
                     each.value,
                     each.key,
                     headers=list(each.headers),
-                    partition=partition,
+                    partition=how.partition,
                     timestamp_ms=each.timestamp,
                 )
                 for each in messages
@@ -232,28 +228,18 @@ class KafkaPython:
         )
 
 
-class Aiokafka:
+class Aiokafka(Client):
     """aiokafka."""
 
     name = "aiokafka"
 
-    def produce(
-        self,
-        address: str,
-        topic: str,
-        messages: Sequence[Message],
-        *,
-        codec: str = "none",
-        acks: str = "all",
-        idempotent: bool = False,
-        partition: int = 0,
-    ) -> list[int]:
+    def _send(self, address: str, topic: str, messages: Sequence[Message], how: How) -> list[int]:
         async def run() -> list[int]:
             producer = aiokafka.AIOKafkaProducer(
                 bootstrap_servers=address,
-                compression_type=None if codec == "none" else codec,
-                acks=acks if acks == "all" else int(acks),
-                enable_idempotence=idempotent,
+                compression_type=None if how.codec == "none" else how.codec,
+                acks=how.acks if how.acks == "all" else int(how.acks),
+                enable_idempotence=how.idempotent,
             )
             async with producer:
                 sent = [
@@ -261,7 +247,7 @@ class Aiokafka:
                         topic,
                         each.value,
                         each.key,
-                        partition=partition,
+                        partition=how.partition,
                         timestamp_ms=each.timestamp,
                         headers=list(each.headers),
                     )

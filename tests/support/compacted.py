@@ -71,7 +71,7 @@ class CompactedFolder:
             if base < end
         )
         return CleaningJob(
-            directory=str(self.folder),
+            folder=str(self.folder),
             segments=segments,
             first_dirty_offset=dirty,
             first_uncleanable_offset=end,

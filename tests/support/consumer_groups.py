@@ -14,7 +14,8 @@ from moldau.config.broker import BrokerConfig
 from moldau.coordinators.groups.classic_joins import Client
 from moldau.coordinators.groups.consumer_group import ConsumerGroup
 from moldau.coordinators.groups.machine import GroupMachine
-from moldau.coordinators.machine import NOT_IN_THE_LOG_YET, RecordContext, RecordingTimers, StateRecord, Write
+from moldau.coordinators.groups.subscriptions import FULL_SIGHT, Sight
+from moldau.coordinators.machine import NOT_IN_THE_LOG_YET, RecordContext, StateRecord, Write
 from moldau.metadata.image import ClusterImage, PartitionImage, TopicImage
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.messages.consumer_group_heartbeat import (
@@ -22,6 +23,7 @@ from moldau.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from tests.fakes.timers import RecordingTimers
 
 GROUP = "group"
 CLIENT = Client("client", "/127.0.0.1")
@@ -52,6 +54,7 @@ class Coordinator:
         self.now = 1000.0
         self.log: list[StateRecord] = []
         self._ids = 0
+        self.sight: Sight = FULL_SIGHT
         self.machine, self.timers = self._new_machine()
 
     def _new_machine(self) -> tuple[GroupMachine, RecordingTimers]:
@@ -81,7 +84,7 @@ class Coordinator:
 
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         """Raises KafkaError."""
-        answer = self.perform(self.machine.consumer.heartbeat(request, CLIENT, self.now))
+        answer = self.perform(self.machine.consumer.heartbeat(request, CLIENT, self.now, self.sight))
         self.run_timers()
         assert isinstance(answer, ConsumerGroupHeartbeatResponse)
         return answer

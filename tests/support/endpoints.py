@@ -17,17 +17,19 @@ from moldau.metadata.image import EMPTY_IMAGE, NO_CONTROLLER, BrokerImage, Clust
 from moldau.metadata.image_changes import ImageDelta
 from moldau.metrics import Metrics
 from moldau.security.authorizer import AllowAll, Authorizer
-from moldau.security.quotas import Unlimited
 from moldau.server.broker import Broker
 from moldau.server.connection import AnswerGate, Connection
 from moldau.server.dispatch import Dispatcher
 from moldau.server.forwarding import Forwarding
 from moldau.server.handlers.catalogue import APIS
+from moldau.server.introductions import Introductions
 from moldau.server.listeners import Host
 from moldau.server.peers.network import NetworkPeers
 from moldau.server.peers.opening import Opener, Self
 from moldau.server.registry import Api
 from moldau.server.services import Clocks, Services
+from moldau.server.traffic import Traffic
+from tests.fakes.unlimited import Unlimited
 
 LISTENER = "PLAINTEXT"
 
@@ -44,6 +46,7 @@ class World:
         old, new = self.image, replace(self.image, version=self.image.version + 1, **changes)
         for endpoint in self.endpoints:
             endpoint.peers.apply(old, new, ImageDelta())
+            endpoint.introductions.apply(old, new, ImageDelta(brokers=frozenset(new.brokers)))
         self.image = new
         waiting, self._waiting = self._waiting, []
         for future in waiting:
@@ -55,11 +58,11 @@ class World:
         self._waiting.append(future)
         await future
 
-    def register(self, broker_id: int, port: int) -> None:
+    def register(self, broker_id: int, port: int, incarnation: UUID | None = None) -> None:
         made = BrokerImage(
             id=broker_id,
             epoch=self.image.version + 1,
-            incarnation=UUID(int=self.image.version + 1),
+            incarnation=incarnation or UUID(int=self.image.version + 1),
             listeners=MappingProxyType({LISTENER: Listener(LISTENER, "127.0.0.1", port, LISTENER)}),
             rack=None,
             fenced=False,
@@ -97,16 +100,18 @@ class EndPoint:
         clocks = Clocks(self._loop.time, lambda: 0, self._loop.time)
         absent = cast(Any, None)
         services = Services(
-            absent, absent, absent, absent, clocks, absent, absent, absent, "", authorizer or AllowAll(), Unlimited()
-        )
+            absent, absent, absent, absent, clocks, absent, absent, absent, metrics, Unlimited(), absent, "",
+            authorizer or AllowAll(),
+        )  # fmt: skip
         appends = cast(Any, _NoAppends())
         self.broker = Broker(
             config, services, cast(Any, self), cast(Any, controller), absent, absent, absent, appends, metrics, absent,
-            absent, absent, absent, apis,
+            absent, absent, absent, apis, Unlimited(), Traffic(metrics, ()),
         )  # fmt: skip
         self.broker.forwarding = Forwarding(self.broker, self, self.peers, world.next_image, self._loop.time)
         self.dispatcher = Dispatcher(self.broker, dict(apis))
-        self.host = Host(config, self.dispatcher.dispatch, absent, metrics, gate)
+        self.host = Host(config, self.dispatcher.dispatch, services, gate)
+        self.introductions = Introductions(self.host.connections)
         self._server: asyncio.Server | None = None
         world.endpoints.append(self)
 

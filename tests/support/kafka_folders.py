@@ -27,7 +27,8 @@ class KafkaFolders:
 
 
 def unpack(kind: str, target: Path, without: Sequence[str] = ()) -> KafkaFolders:
-    """`kraft`: Kafka 4.3, its own controller. `zookeeper`: Kafka 3.9. `without` names topics that are left out."""
+    """`kraft`: Kafka 4.3, its own controller. `kraft3`: Kafka 3.9, likewise. `zookeeper`: Kafka 3.9. `without` names
+    topics that are left out."""
     left_out = tuple(f"{folder}/{topic}-" for topic in without for folder in ("first", "second"))
     with tarfile.open(RECORDED / f"{kind}.tar.gz") as packed:
         wanted = [member for member in packed.getmembers() if not member.name.startswith(left_out)]

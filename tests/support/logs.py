@@ -5,9 +5,12 @@ from collections.abc import Callable, Iterable
 from moldau.config.broker import BrokerConfig
 from moldau.config.topic import TopicConfig
 from moldau.kernels import check_batch
+from moldau.storage import opening
 from moldau.storage.batch_info import BatchInfo, Origin
+from moldau.storage.compaction.swap import announce
 from moldau.storage.files import FileSystem, OsFiles
 from moldau.storage.log import PartitionLog
+from moldau.storage.segment import Segment
 from moldau.types.ids import TopicPartition
 from moldau.wire.records import Record, build_batch, iter_batches, iter_records
 
@@ -38,7 +41,7 @@ def open_log(
     now: Callable[[], int] = lambda: NOW,
     **options: object,
 ) -> PartitionLog:
-    return PartitionLog.open(
+    return opening.open_log(
         files or OsFiles(),
         directory,
         TOPIC_PARTITION,
@@ -48,6 +51,16 @@ def open_log(
         producer_expiry_ms=DAY_MS,
         **options,  # type: ignore[arg-type]
     )
+
+
+def replace_segments(log: PartitionLog, files: FileSystem, new: list[Segment], old: list[Segment]) -> None:
+    """The steps of a compaction's end, with the folder synced after each."""
+    for segment in new:
+        announce(files, log.folder, segment)
+    log.swap_in_segments(new, old)
+    files.sync_directory(log.folder)
+    log.finish_swap(new)
+    files.sync_directory(log.folder)
 
 
 def batch(*values: bytes, timestamp: int = NOW, **options: object) -> bytearray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -24,6 +25,7 @@ class LoopWatch:
 
     worst: int = 0
     where: str = ""
+    _thread: int = field(default_factory=threading.get_ident)
     _lines: int = 0
     _by_code: dict[Any, int] = field(default_factory=dict)
 
@@ -31,6 +33,9 @@ class LoopWatch:
         self.worst, self.where = 0, ""
 
     def run(self, handle: asyncio.Handle, original: Any) -> None:
+        if threading.get_ident() != self._thread:  # a loop of somebody else, as of a client left behind in a thread
+            original(handle)
+            return
         self._lines = 0
         self._by_code = {}
         sys.settrace(self._trace)

@@ -97,10 +97,10 @@ class Managed:
             new_uuid=lambda: UUID(int=next(self._ids)),
             new_runner=new_runner or (lambda: self.runner),
         )
-        self.logs.high_watermark = self._high_watermark
+        self.logs.table.high_watermark = self._high_watermark
 
     def _high_watermark(self, partition: TopicPartition) -> int | None:
-        found = self.logs.get(partition)
+        found = self.logs.table.get(partition)
         return None if found is None else found.log_end_offset
 
     def _directory_failed(self, path: str, lost: Collection[TopicPartition], error: Exception) -> None:
@@ -123,7 +123,7 @@ class Managed:
     def log(self, topic: str, partition: int = 0, *, is_new: bool = False) -> PartitionLog:
         """The log of a topic, which is created if need be."""
         topic_id = self.topics.setdefault(topic, UUID(int=hash(topic) % 2**64 + 1))
-        return self.logs.get_or_create(
+        return self.logs.maker.get_or_create(
             TopicPartition(topic, partition), topic_id, self._topic_config(topic), is_new=is_new
         )
 
@@ -132,15 +132,15 @@ class Managed:
         options.setdefault("files", self.files)
         options.setdefault("topics", self.topics)
         options.setdefault("topic_config", self._topic_config)
-        next_one = Managed([directory.path for directory in self.logs.directories], **options)
+        next_one = Managed([directory.path for directory in self.logs.table.directories], **options)
         next_one.now_ms = self.now_ms
         return next_one
 
     def abandon(self) -> None:
         """What SIGKILL leaves: locks and handles gone, everything else as it is."""
-        for directory in self.logs.directories:
+        for directory in self.logs.table.directories:
             directory.unlock()
-        for log in [*self.logs.logs()]:
+        for log in [*self.logs.table.in_service()]:
             try:
                 log.close(clean=False)
             except LogIOError:

@@ -13,7 +13,7 @@ from moldau.config.broker import BrokerConfig
 from moldau.metadata.codec import BrokerEntry, Listener
 from moldau.metadata.controller.brokers import form_cluster
 from moldau.metadata.controller.decision import Decision, Rule
-from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER
+from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER, SUPPORTED_FEATURES
 from moldau.metadata.controller.fencing import unfence
 from moldau.metadata.controller.partition_changes import put_partition
 from moldau.metadata.controller.registration import register_broker
@@ -21,7 +21,7 @@ from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic, cr
 from moldau.metadata.image import EMPTY_IMAGE, ClusterImage
 from moldau.metadata.image_changes import ImageDelta, apply
 from moldau.metadata.store import ABSENT, Change, Changes, Check, Delete, Operation, Put, Versioned, check_operations
-from moldau.work.turns import at_once
+from moldau.work.slices import at_once
 
 T = TypeVar("T")
 
@@ -46,6 +46,7 @@ class Cluster:
         listeners = (Listener("PLAINTEXT", f"host{number}", 9092, "PLAINTEXT"),)
         said.setdefault("boot_id", "boot")
         said.setdefault("directories", (UUID(int=number),))
+        said.setdefault("features", SUPPORTED_FEATURES)
         entry = BrokerEntry(next(self.incarnations), listeners, rack, **said)
         self.decide(lambda image: register_broker(image, number, entry))
         if not fenced:

@@ -31,7 +31,7 @@ from moldau.wire.records import Record, build_batch
 from moldau.wire.schema import Message
 
 #: By transaction version, the last versions of the requests (topic names, not ids, in Produce).
-LAST_VERSIONS = {
+LAST_VERSIONS: dict[int, dict[type[Message], int]] = {
     1: {ProduceRequest: 11, TxnOffsetCommitRequest: 4, EndTxnRequest: 4, AddPartitionsToTxnRequest: 3},
     2: {ProduceRequest: 12},
 }

@@ -66,6 +66,7 @@ class BrokerProcess(ABC):
         self.data = directory / "data"
         self.address = ""
         self.startup_seconds = 0.0
+        self._began = 0.0
         self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir(parents=True, exist_ok=True)
 
@@ -105,10 +106,18 @@ class BrokerProcess(ABC):
 
     def start(self) -> None:
         """Starts the process and returns when it answers a Metadata request."""
+        self.begin()
+        self.wait_until_up()
+
+    def begin(self) -> None:
+        """Starts the process and does not wait for it."""
         if self.running:
             raise BrokerFailed(f"{self.name} already runs")
-        started = time.monotonic()
+        self._began = time.monotonic()
         self._spawn()
+
+    def wait_until_up(self) -> None:
+        started = self._began
         while not self._is_up():
             if self.process.poll() is not None:
                 raise BrokerFailed(f"{self.name} ended with {self.process.returncode} at start\n{self.output()}")

@@ -38,9 +38,11 @@ def fetch_body(topic: str, offset: int = 0, wait_ms: int = 0, max_bytes: int = 5
 class RawConnection:
     """A blocking socket that knows frames."""
 
-    def __init__(self, address: str, seconds: float = 20.0) -> None:
+    def __init__(self, address: str, seconds: float = 20.0, source: str = "") -> None:
         host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), timeout=seconds)
+        # A bound source takes a port of its own from the system for each connection, and those run out.
+        bound = (source, 0) if source else None
+        self.socket = socket.create_connection((host, int(port)), timeout=seconds, source_address=bound)
 
     def __enter__(self) -> RawConnection:
         return self

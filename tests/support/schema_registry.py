@@ -77,7 +77,7 @@ class SchemaRegistry:
         return schema_id
 
     def get(self, path: str) -> tuple[int, dict[str, Any]]:
-        parts = [unquote(part) for part in path.split("/")[1:]]
+        parts = [unquote(part) for part in path.partition("?")[0].split("/")[1:]]
         if parts[:2] == ["schemas", "ids"] and 0 < int(parts[2]) <= len(self.schemas):
             return 200, self.schemas[int(parts[2]) - 1]
         if parts[0] == "subjects" and parts[2] == "versions" and parts[1] in self.subjects:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from moldau.cli.zookeeper_process import Member, ZooKeeperEnsemble
+from moldau.cli.zookeeper.process import Member, ZooKeeperEnsemble
 from tests.support.process import die_with_parent, free_port
 
 ANSWER_SECONDS = 20.0

@@ -36,6 +36,8 @@ def test_the_steps_of_a_plan_are_warm_ups_and_repetitions_for_each_broker() -> N
     assert Plan([under_load], list(Peer), repetitions=3, quick=False).steps == 2 * (1 + 1 + 3)
     assert Plan([on_its_own], list(Peer), repetitions=3, quick=False).steps == 2 * 3
     assert Plan([under_load, on_its_own], [Peer.MOLDAU], repetitions=2, quick=False).steps == 1 + 1 + 2 + 2
+    locked = chosen(catalogue(), ["tls"])[0]
+    assert Plan([under_load, locked], [Peer.MOLDAU], repetitions=2, quick=False).steps == 2 * (1 + 1 + 2)
 
 
 def test_an_outcome_gathers_the_repetitions_of_each_broker() -> None:
