@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import signal
 import statistics
 import sys
@@ -21,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from bench import report
 from bench.cases import catalogue, chosen
 from bench.load import LoadFailed, LoadGenerator, build
+from bench.measure import allow_many_files
 from bench.outcomes import AnyOutcome
 from bench.peers import Peer
 from bench.runner import Plan, Runner
@@ -111,12 +111,6 @@ def run(
         except KeyboardInterrupt:
             return [outcome for outcome in runner.outcomes if outcome.repetitions], False
         return [*runner.outcomes], True
-
-
-def allow_many_files() -> None:
-    """Both brokers and the load generator inherit this limit."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def conditions(generator: LoadGenerator, plan: Plan, loads: Sequence[float]) -> str:

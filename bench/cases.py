@@ -14,8 +14,10 @@ from bench.coordination import (
     Heartbeats,
     JavaTransactions,
     LoadOffsets,
+    ManyTopics,
     Transactions,
 )
+from bench.doors import Handshakes, Logins
 from bench.figures import Figure, Goal, at_least, at_most, under
 from bench.load import Load
 from bench.scenarios import (
@@ -47,6 +49,8 @@ class Case:
     title: str
     scenario: Scenario
     figures: tuple[Figure, ...]
+    locked: bool = False
+    """Whether it runs on brokers whose listeners have TLS and logins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ GOALS = {
     (SMALL, "none", "1"): ThroughputGoals(at_least(1.0), at_most(0.5), at_least(1.0), at_most(0.75)),
     (LARGE, "none", "1"): ThroughputGoals(at_least(1.5), at_most(0.4), at_least(1.0), at_most(0.75)),
     (LARGE, "lz4", "1"): ThroughputGoals(produce_cpu=at_most(0.5)),
+    (LARGE, "lz4", "all"): ThroughputGoals(produce_cpu=at_most(0.5)),
 }
 WITHOUT_GOALS = ThroughputGoals()
 
@@ -71,9 +76,11 @@ def catalogue(quick: bool = False) -> list[Case]:
     return [
         *_throughput_cases(share),
         *_request_cases(share),
+        *_locked_cases(share),
         *_partition_cases(share),
         *_life_cases(share),
         *_memory_cases(share),
+        *_administration_cases(share),
         *_coordinator_cases(share),
     ]
 
@@ -147,6 +154,41 @@ def _request_cpu(broker: Goal | None) -> tuple[Figure, ...]:
     return Figure("cpu_us", "broker CPU", "µs/req", broker), Figure("client_us", "client CPU", "µs/req")
 
 
+def _locked_cases(share: int) -> Iterator[Case]:
+    load = Load(1_000_000 // share, size=LARGE)
+    yield Case(
+        "tls",
+        f"1 KB over TLS, none, acks=1, {load.count:,} messages",
+        Throughput(load),
+        _direction("produce", LARGE, at_least(1.0), at_most(0.8))
+        + _direction("consume", LARGE, at_least(1.0), at_most(0.8)),
+        locked=True,
+    )
+    handshakes = Handshakes(4_000 // share)
+    yield Case(
+        "handshakes",
+        f"{handshakes.count:,} TLS handshakes, 4 at a time, each with one request",
+        handshakes,
+        (Figure("handshakes", "rate", "per s"), Figure("handshake_cpu_us", "broker CPU", "µs each")),
+        locked=True,
+    )
+    steady = Load(4_000 // share, size=SMALL, linger_ms=0, rate=1_000)
+    logins = Logins(8_000 // share, steady)
+    yield Case(
+        "logins",
+        f"{logins.count:,} logins with SCRAM-SHA-256, 4 at a time, then beside {steady.rate:,} messages per second",
+        logins,
+        (
+            Figure("logins", "rate", "per s"),
+            Figure("login_cpu_us", "broker CPU", "µs each"),
+            Figure("alone_p99_us", "another client alone, p99", "µs"),
+            Figure("beside_p50_us", "beside logins, p50", "µs"),
+            Figure("beside_p99_us", "beside logins, p99", "µs", at_most(1.0)),
+        ),
+        locked=True,
+    )
+
+
 def _partition_cases(share: int) -> Iterator[Case]:
     for partitions in (1, 12, 100, 500):
         load = Load(2_000_000 // share, size=SMALL, partitions=partitions)
@@ -204,14 +246,33 @@ def _memory_cases(share: int) -> Iterator[Case]:
     )
 
 
-def _coordinator_cases(share: int) -> Iterator[Case]:
-    commits = Commits(20_000 // share)
+def _administration_cases(share: int) -> Iterator[Case]:
+    for count, partitions in ((20_000, 4), (5_000, 64), (500, 1_000)):
+        commits = Commits(count // share, partitions)
+        yield Case(
+            "commits" if partitions == 4 else f"commits-{partitions}",
+            f"{commits.count:,} offset commits of {commits.partitions:,} partitions, 8 under way",
+            commits,
+            (
+                Figure("commits", "rate", "req/s", at_least(1.5)),
+                Figure("commit_cpu_us", "broker CPU", "µs/req", at_most(0.5)),
+            ),
+        )
+    many = ManyTopics(2_000 // share)
     yield Case(
-        "commits",
-        f"{commits.count:,} offset commits of {commits.partitions} partitions, 8 under way",
-        commits,
-        (Figure("commits", "rate", "req/s"), Figure("commit_cpu_us", "broker CPU", "µs/req")),
+        "many-topics",
+        f"{many.count:,} topics of {many.partitions} partitions, by Java's administrator, a hundred in a request",
+        many,
+        (
+            Figure("created", "created", "s", at_most(1.0)),
+            Figure("described", "described", "s", at_most(1.0)),
+            Figure("deleted", "deleted", "s", at_most(1.0)),
+            Figure("topics_cpu_ms", "broker CPU", "ms/topic"),
+        ),
     )
+
+
+def _coordinator_cases(share: int) -> Iterator[Case]:
     yield Case(
         "join-classic",
         f"{JOINING} members join one group at once and then all again, classic protocol",
@@ -261,7 +322,7 @@ def _coordinator_cases(share: int) -> Iterator[Case]:
         "load-offsets",
         f"restart with {stored:,} committed offsets, until every group is answered",
         LoadOffsets(stored),
-        (Figure("load_s", "time", "s"), Figure("load_cpu_s", "broker CPU", "s")),
+        (Figure("load_s", "time", "s", at_most(0.5)), Figure("load_cpu_s", "broker CPU", "s")),
     )
 
 

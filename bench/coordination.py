@@ -206,6 +206,26 @@ class JavaTransactions:
 
 
 @dataclass(frozen=True, slots=True)
+class ManyTopics:
+    """Java's administrator creates, describes and deletes topics, a hundred in each request."""
+
+    standing: ClassVar[bool] = True
+    count: int
+    partitions: int = 3
+
+    def run(self, stage: Stage) -> Values:
+        given = {"bootstrap": stage.broker.address, "topic": stage.topic, "count": self.count,
+                 "partitions": self.partitions}  # fmt: skip
+        with Watch(stage.broker.pid) as watch:
+            try:
+                printed = run_java("ManyTopics", CLIENTS, *(f"{name}={value}" for name, value in given.items()))
+            except AssertionError as error:
+                raise LoadFailed(f"{stage.broker.name}: {error}") from error
+        took = {what: int(milliseconds) / 1000 for what, milliseconds in map(str.split, printed)}
+        return {**took, "topics_cpu_ms": watch.broker_cpu / self.count * 1e3}
+
+
+@dataclass(frozen=True, slots=True)
 class Heartbeats:
     """A steady produce load, alone and beside many members that send heartbeats."""
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.load import LoadFailed
-from moldau.client.connection import Connection, Pending
+from moldau.client.connection import Connection
+from moldau.client.core import Pending
 from moldau.client.settings import ClientSettings, parse_address
 from moldau.types.errors import ErrorCode
 from moldau.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import resource
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -53,21 +54,23 @@ class Reading:
     clients: float
 
     @classmethod
-    def now(cls, pid: int) -> Self:
-        return cls(time.monotonic(), cpu_seconds(pid), machine_busy_seconds(), clients_cpu_seconds())
+    def now(cls, pids: Sequence[int]) -> Self:
+        used = sum(cpu_seconds(pid) for pid in pids)
+        return cls(time.monotonic(), used, machine_busy_seconds(), clients_cpu_seconds())
 
 
 class Watch:
-    """What happened while a `with` block ran: the broker's CPU seconds, and how many cores worked for others."""
+    """What happened while a `with` block ran: CPU seconds of the broker, or of all that belong to a cluster, and how
+    many cores worked for others."""
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
+    def __init__(self, *pids: int) -> None:
+        self._pids = pids
         self.broker_cpu = 0.0
         self.other_cores = 0.0
         self.seconds = 0.0
 
     def __enter__(self) -> Self:
-        self._start = Reading.now(self._pid)
+        self._start = Reading.now(self._pids)
         return self
 
     def __exit__(
@@ -75,7 +78,7 @@ class Watch:
     ) -> None:
         if error is not None:
             return
-        end, start = Reading.now(self._pid), self._start
+        end, start = Reading.now(self._pids), self._start
         self.seconds = end.at - start.at
         self.broker_cpu = end.broker - start.broker
         others = (end.machine - start.machine) - self.broker_cpu - (end.clients - start.clients)
@@ -92,3 +95,9 @@ def warm_pages(folder: Path, size_bytes: int) -> None:
         for _ in range(-(-size_bytes // len(PIECE))):
             file.write(PIECE)
     path.unlink()
+
+
+def allow_many_files() -> None:
+    """Whatever is started from now on inherits this limit."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

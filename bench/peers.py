@@ -9,6 +9,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.locks import Lock
 from tests.peers.apache_kafka import VERSION, ApacheKafka
 from tests.support.broker import Broker
 from tests.support.process import BrokerProcess
@@ -42,11 +43,12 @@ class Peer(Enum):
     def column(self) -> str:
         return "Moldau" if self is Peer.MOLDAU else "Apache Kafka"
 
-    def broker(self, directory: Path) -> BrokerProcess:
-        """A broker of this kind in a folder of its own, not started yet."""
-        if self is Peer.MOLDAU:
-            return Broker(directory, SETTINGS)
-        return ApacheKafka(directory, SETTINGS, heap=APACHE_HEAP)
+    def broker(self, directory: Path, lock: Lock | None = None) -> BrokerProcess:
+        """A broker of this kind in a folder of its own, not started yet; with locked listeners too, if so wanted."""
+        ours = self is Peer.MOLDAU
+        settings = {**SETTINGS, **({} if lock is None else lock.settings(with_controller=not ours))}
+        port = 0 if lock is None else lock.open_port
+        return Broker(directory, settings, port) if ours else ApacheKafka(directory, settings, port, APACHE_HEAP)
 
 
 class Topics:

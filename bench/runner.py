@@ -18,6 +18,7 @@ from confluent_kafka import KafkaException
 
 from bench.cases import Case
 from bench.load import Load, LoadFailed, LoadGenerator
+from bench.locks import Lock
 from bench.outcomes import Outcome, Values
 from bench.peers import Peer
 from bench.scenarios import Scenario, SmallRequests, Stage, Throughput
@@ -48,7 +49,14 @@ class Plan:
         runs = self.repetitions + 1
         standing = sum(runs for case in self.cases if case.scenario.standing)
         own = sum(self.repetitions for case in self.cases if not case.scenario.standing)
-        return (standing + own + bool(standing)) * len(self.peers)
+        warm_ups = len({case.locked for case in self.cases if case.scenario.standing})
+        return (standing + own + warm_ups) * len(self.peers)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    broker: BrokerProcess
+    lock: Lock | None = None
 
 
 class Runner:
@@ -65,14 +73,19 @@ class Runner:
         """Fills the outcomes as it goes on, so that there is something to show if it is interrupted."""
         under_load = [outcome for outcome in self.outcomes if outcome.case.scenario.standing]
         on_their_own = [outcome for outcome in self.outcomes if not outcome.case.scenario.standing]
-        if under_load:
-            with self._blamed_on(under_load), self._standing_brokers() as brokers:
-                for outcome in under_load:
-                    with self._blamed_on([outcome]):
-                        self._run_on_standing(outcome, brokers)
+        for locked in (False, True):
+            together = [outcome for outcome in under_load if outcome.case.locked is locked]
+            if together:
+                self._run_together(together, locked)
         for outcome in on_their_own:
             with self._blamed_on([outcome]):
                 self._run_on_fresh(outcome)
+
+    def _run_together(self, outcomes: Sequence[Outcome[Case]], locked: bool) -> None:
+        with self._blamed_on(outcomes), self._standing_brokers(locked) as brokers:
+            for outcome in outcomes:
+                with self._blamed_on([outcome]):
+                    self._run_on_standing(outcome, brokers)
 
     @contextmanager
     def _blamed_on(self, outcomes: Sequence[Outcome[Case]]) -> Iterator[None]:
@@ -85,9 +98,12 @@ class Runner:
             self._tell(f"{', '.join(outcome.case.name for outcome in outcomes)} failed: {failure}")
 
     @contextmanager
-    def _standing_brokers(self) -> Iterator[dict[Peer, BrokerProcess]]:
+    def _standing_brokers(self, locked: bool) -> Iterator[dict[Peer, Standing]]:
         with ExitStack() as stack:
-            brokers = {peer: stack.enter_context(self._fresh_broker(peer)) for peer in self._plan.peers}
+            brokers = {}
+            for peer in self._plan.peers:
+                lock = Lock.make(self._directory / f"{peer.value}-keys") if locked else None
+                brokers[peer] = Standing(stack.enter_context(self._fresh_broker(peer, lock)), lock)
             for peer, broker in brokers.items():
                 self._tell(f"warming {peer.title} up")
                 for scenario in QUICK_FIRST_WARM_UP if self._plan.quick else FIRST_WARM_UP:
@@ -95,7 +111,7 @@ class Runner:
                 self._step()
             yield brokers
 
-    def _run_on_standing(self, outcome: Outcome[Case], brokers: dict[Peer, BrokerProcess]) -> None:
+    def _run_on_standing(self, outcome: Outcome[Case], brokers: dict[Peer, Standing]) -> None:
         scenario = outcome.case.scenario
         for broker in brokers.values():
             scenario.run(self._stage(broker))
@@ -108,17 +124,18 @@ class Runner:
         for number in range(self._plan.repetitions):
             for peer in self._turns(number):
                 with self._fresh_broker(peer) as broker:
-                    values = outcome.case.scenario.run(self._stage(broker))
+                    values = outcome.case.scenario.run(self._stage(Standing(broker)))
                 self._record(outcome, peer, values)
 
     def _turns(self, number: int) -> Sequence[Peer]:
         return self._plan.peers if number % 2 == 0 else self._plan.peers[::-1]
 
-    def _stage(self, broker: BrokerProcess) -> Stage:
+    def _stage(self, standing: Standing) -> Stage:
+        broker = standing.broker
         if not broker.running:
             raise BrokerFailed(f"{broker.name} has ended\n{broker.output()}")
         self._topics += 1
-        return Stage(broker, self._generator, f"bench{self._topics}")
+        return Stage(broker, self._generator, f"bench{self._topics}", standing.lock)
 
     def _record(self, outcome: Outcome[Case], peer: Peer, values: Values) -> None:
         outcome.repetitions[peer].append(values)
@@ -127,11 +144,11 @@ class Runner:
         self._step()
 
     @contextmanager
-    def _fresh_broker(self, peer: Peer) -> Iterator[BrokerProcess]:
+    def _fresh_broker(self, peer: Peer, lock: Lock | None = None) -> Iterator[BrokerProcess]:
         folder = self._directory / peer.value
         shutil.rmtree(folder, ignore_errors=True)
         try:
-            with peer.broker(folder) as broker:
+            with peer.broker(folder, lock) as broker:
                 yield broker
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from bench.load import Load, LoadGenerator, Result
+from bench.locks import Lock
 from bench.measure import Watch, cpu_seconds, resident_mb, warm_pages
 from bench.outcomes import Values
 from bench.peers import Topics, end_offsets
@@ -33,6 +34,16 @@ class Stage:
     broker: BrokerProcess
     generator: LoadGenerator
     topic: str
+    #: Where the broker's listeners are locked: loads go through the one with TLS.
+    lock: Lock | None = None
+
+    @property
+    def address(self) -> str:
+        return self.broker.address if self.lock is None else self.lock.tls_address
+
+    def fitted(self, load: Load) -> Load:
+        """The load with what a client needs at this address."""
+        return load if self.lock is None else replace(load, settings=(*load.settings, *self.lock.client_settings))
 
 
 class Scenario(Protocol):
@@ -42,7 +53,8 @@ class Scenario(Protocol):
         """One repetition; the key `other_cores` says how much else the machine did meanwhile."""
 
 
-def _throughput(name: str, result: Result, watch: Watch, load: Load) -> dict[str, float]:
+def throughput(name: str, result: Result, watch: Watch, load: Load) -> dict[str, float]:
+    """Rates and CPU of one direction, in messages and in bytes."""
     gigabytes = load.payload_bytes / GB
     measured_gigabytes = result.messages * load.size / GB
     return {
@@ -69,14 +81,14 @@ class Throughput:
         warm_pages(stage.broker.directory, math.ceil(self.load.payload_bytes * DISK_OVERHEAD))
         others = []
         with Watch(stage.broker.pid) as watch:
-            result = stage.generator.produce(stage.broker.address, stage.topic, self.load)
+            result = stage.generator.produce(stage.address, stage.topic, stage.fitted(self.load))
         others.append(watch.other_cores)
-        values = _throughput("produce", result, watch, self.load)
+        values = throughput("produce", result, watch, self.load)
         if self.consume:
             with Watch(stage.broker.pid) as watch:
-                result = stage.generator.consume(stage.broker.address, stage.topic, self.load)
+                result = stage.generator.consume(stage.address, stage.topic, stage.fitted(self.load))
             others.append(watch.other_cores)
-            values |= _throughput("consume", result, watch, self.load)
+            values |= throughput("consume", result, watch, self.load)
         topics.delete(stage.topic)
         return {**values, "other_cores": max(others)}
 
@@ -94,7 +106,7 @@ class SmallRequests:
         topics.create(stage.topic, self.load.partitions)
         send = stage.generator.synchronous if self.synchronous else stage.generator.produce
         with Watch(stage.broker.pid) as watch:
-            result = send(stage.broker.address, stage.topic, self.load)
+            result = send(stage.address, stage.topic, stage.fitted(self.load))
         topics.delete(stage.topic)
         return {
             "requests": result.per_second,
