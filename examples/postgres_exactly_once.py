@@ -35,7 +35,8 @@ SCHEMA = "account STRING, amount LONG"
 
 def stored_offsets(connection: psycopg.Connection, topic: str, partitions: int) -> str:
     """Where the database is, as `startingOffsets`; -2 (earliest) for partitions it knows nothing of."""
-    known = dict(connection.execute("SELECT part, next FROM offsets WHERE topic = %s", (topic,)).fetchall())
+    rows = connection.execute("SELECT part, next FROM offsets WHERE topic = %s", (topic,)).fetchall()
+    known: dict[int, int] = dict(rows)
     return json.dumps({topic: {str(number): known.get(number, -2) for number in range(partitions)}})
 
 

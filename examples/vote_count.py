@@ -47,7 +47,9 @@ def count(
 
 def crash(spark: SparkSession) -> None:
     """As if the power went: the JVM first, then this process."""
-    spark.sparkContext._gateway.proc.kill()
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    gateway.proc.kill()
     os.kill(os.getpid(), signal.SIGKILL)
 
 
