@@ -6,6 +6,7 @@ import secrets
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from time import monotonic, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from moldau.clients.admin import Admin
     from moldau.clients.consumer import Consumer
     from moldau.clients.producer import Producer
+    from moldau.clients.records import TopicPartition
 
 FOR_TESTS: Final = {
     "group.initial.rebalance.delay.ms": 0,
@@ -26,6 +28,8 @@ FOR_TESTS: Final = {
 }
 """A group does not wait for more members, records with times of long ago stay, and the topics that Kafka keeps for
 itself are quickly made."""
+
+LOOK_AGAIN_SECONDS: Final = 0.05
 
 COPIES: Final = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
 
@@ -67,13 +71,11 @@ class Kafka:
         return chosen
 
     def values(self, topic: str, count: int, seconds: float = 30.0, **properties: object) -> list[Any]:
-        """The first `count` values of a topic, partition by partition where it has several. Raises if so many do not
-        come."""
-        from moldau.clients.records import TopicPartition
-
+        """The first `count` values of a topic, partition by partition where it has several. Waits for them, and for a
+        topic that somebody else is about to make. Raises if so many do not come."""
         found: list[Any] = []
         with self.consumer(**properties) as consumer:
-            consumer.assign([TopicPartition(topic, each.partition) for each in consumer.partitions_for(topic)])
+            consumer.assign(places_in(consumer, topic, monotonic() + seconds))
             for record in consumer.records(seconds):
                 found.append(record)
                 if len(found) == count:
@@ -81,6 +83,19 @@ class Kafka:
         if len(found) < count:
             raise AssertionError(f"{topic} has {len(found)} records, not {count}, after {seconds:g} s")
         return [record.value for record in sorted(found, key=lambda each: (each.partition, each.offset))]
+
+
+def places_in(consumer: Consumer, topic: str, deadline: float) -> list[TopicPartition]:
+    from moldau.clients.errors import UnknownTopic
+    from moldau.clients.records import TopicPartition
+
+    while True:
+        try:
+            return [TopicPartition(topic, each.partition) for each in consumer.partitions_for(topic)]
+        except UnknownTopic:
+            if monotonic() >= deadline:
+                raise
+        sleep(LOOK_AGAIN_SECONDS)
 
 
 class Running(GoesOn, Kafka):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.testing import Broker, Registry
+from moldau.clients.errors import UnknownTopic
+from moldau.testing import Broker, Registry, brokers
 from moldau.testing.brokers import Kafka
 
 TESTS = """
@@ -55,6 +57,23 @@ def run(folder: Path, *options: str, tests: str = TESTS) -> list[list[str]]:
     done = subprocess.run([*command, "--rootdir", str(folder), *options], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return [line.split() for line in (folder / "seen").read_text().splitlines()]
+
+
+def test_values_of_a_topic_that_is_only_made_meanwhile(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"late-{secrets.token_hex(6)}"
+
+    def make_it_instead_of_sleeping(seconds: float) -> None:
+        kafka.topic(name)
+        with kafka.producer(value_serializer="string") as producer:
+            producer.send(name, "tea").result(30)
+
+    monkeypatch.setattr(brokers, "sleep", make_it_instead_of_sleeping)
+    assert kafka.values(name, 1) == [b"tea"]
+
+
+def test_values_of_a_topic_that_nobody_makes(kafka: Kafka) -> None:
+    with pytest.raises(UnknownTopic, match="nobody-makes-it"):
+        kafka.values("nobody-makes-it", 1, seconds=0.0)
 
 
 def test_records_with_times_of_long_ago_stay(kafka: Kafka) -> None:
