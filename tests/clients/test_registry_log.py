@@ -72,3 +72,44 @@ def test_a_leader_decides_nothing_before_it_has_read_what_others_wrote(
         log.lead()
         assert [each.id for each in state.versions("theirs")] == [7]
         log.close()
+
+
+def test_reading_goes_on_after_something_that_nobody_thought_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, failures = SchemaLog._take, iter([RuntimeError("out of the blue")])
+
+    def failing(self: SchemaLog, message: Any) -> None:
+        if message.error() is None:
+            for failure in failures:
+                raise failure
+        take(self, message)
+
+    state = State()
+    with Broker(tmp_path / "broker") as broker:
+        log = SchemaLog(translate({"bootstrap.servers": broker.address}), "_schemas", "test", state, 20.0, Metrics())
+        log.prepare(1)
+        log.start()
+        log.until_read()
+        monkeypatch.setattr(SchemaLog, "_take", failing)
+        log.lead()
+        log.write([Version("ours", 1, 7, "AVRO", '"int"').record()])
+        assert [each.id for each in state.versions("ours")] == [7]
+        log.lead()
+        assert next(failures, None) is None
+        log.wait_for(log.position, 30)
+        log.close()
+
+
+def test_what_cannot_be_written_leaves_no_transaction_open(tmp_path: Path) -> None:
+    with Broker(tmp_path / "broker") as broker:
+        log = SchemaLog(translate({"bootstrap.servers": broker.address}), "_schemas", "test", State(), 10.0, Metrics())
+        log.prepare(1)
+        log.start()
+        log.until_read()
+        log.lead()
+        with pytest.raises(ValueError, match="surrogates"):
+            log.write([Version("ours", 1, 7, "AVRO", '"\ud800"').record()])
+        log.lead()
+        log.write([Version("ours", 1, 8, "AVRO", '"int"').record()])
+        log.close()

@@ -168,6 +168,12 @@ def make_client(make: Callable[[dict[str, Any]], T], config: dict[str, Any], pro
         raise SettingError(longest, f"refused by librdkafka: {problem}") from None
 
 
+def told_error(raised: BaseException) -> BaseException:
+    """What went wrong. What is fatal, such as being fenced, confluent-kafka raises in the midst of a delivery callback:
+    Python makes a SystemError of that, whose cause it is."""
+    return raised.__cause__ or raised if isinstance(raised, SystemError) else raised
+
+
 def uuid_of(native: Any) -> UUID:
     """An id that librdkafka hands out, whose own text of it is not the one of Kafka's tools and files."""
     return uuid_of_halves(native.get_most_significant_bits(), native.get_least_significant_bits())

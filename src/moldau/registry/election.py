@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 PROTOCOL_TYPE: Final = "sr"
 PROTOCOL: Final = "v0"
 DUPLICATE_URLS: Final = 1
+AGAIN_SECONDS: Final = 0.5
 JOIN_VERSION, SYNC_VERSION, LEAVE_VERSION = 5, 3, 3
 
 
@@ -75,8 +76,9 @@ class Timing:
 
 
 def elected(members: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The assignment that all members get; members by id, as they described themselves."""
-    who = {member: Identity.of(content) for member, content in members.items()}
+    """The assignment that all members get; members by id, as they described themselves. Who does not say where it is
+    cannot lead."""
+    who = {member: known for member, content in members.items() if (known := described(content)) is not None}
     eligible = sorted((each.url, member) for member, each in who.items() if each.eligible)
     if len({url for url, _ in eligible}) < len(eligible):
         return {"version": 1, "error": DUPLICATE_URLS}
@@ -85,6 +87,14 @@ def elected(members: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     if chosen is None:
         return {"version": 1, "error": 0}
     return {"version": 1, "error": 0, "master": chosen, "master_identity": who[chosen].as_json(leads=True)}
+
+
+def described(content: Mapping[str, Any]) -> Identity | None:
+    try:
+        return Identity.of(content)
+    except (LookupError, TypeError, ValueError, ArithmeticError):
+        log.warning("a member of the group of registries does not say where it is: %s", str(content)[:200])
+        return None
 
 
 class Election:
@@ -104,10 +114,13 @@ class Election:
         self._timing = timing
         self._changed = changed
         self._stopping = threading.Event()
+        self._woken = threading.Event()
+        self._doubted = threading.Condition()
+        self._asked = self._looking_for = self._answered = 0
+        """How often somebody doubted who leads; up to which doubt the group is being asked, and has answered."""
         self._member = ""
         self._generation = -1
         self._leads = False
-        self._cluster: Cluster | None = None
         self._thread = threading.Thread(target=self._run, name="registry-election", daemon=True)
 
     def start(self) -> None:
@@ -116,26 +129,42 @@ class Election:
     def close(self, seconds: float) -> None:
         """Leaves the group, so that another leads at once."""
         self._stopping.set()
+        self._woken.set()
         self._thread.join(seconds)
+
+    def look_again(self, seconds: float) -> None:
+        """Asks the group at once whether all is as it was; returns when it has answered, or in so many seconds."""
+        with self._doubted:
+            self._asked += 1
+            mine = self._asked
+            self._woken.set()
+            self._doubted.wait_for(lambda: self._answered >= mine, seconds)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
                 with Cluster(self._settings) as cluster:
-                    self._cluster = cluster
                     self._take_part(cluster)
             except (ClientError, KafkaError, OSError) as error:
                 log.warning("the election among registries is interrupted: %s", error)
-                self._tell(None, False)
-                self._stopping.wait(0.5)
+                self._begin_again()
+            except Exception:
+                # Not its last word on who leads: that would be believed for ever.
+                log.exception("the election among registries failed; it begins again")
+                self._begin_again()
+
+    def _begin_again(self) -> None:
+        self._tell(None, False)
+        self._stopping.wait(AGAIN_SECONDS)
 
     def _take_part(self, cluster: Cluster) -> None:
         while not self._stopping.is_set():
             self._join(cluster)
             while self._beat(cluster):
-                pass
+                self._looked()
             # Until it is known who leads now nobody here writes.
             self._tell(None, False)
+            self._looked()
         self._leave(cluster)
 
     def _tell(self, leader: Identity | None, leads: bool) -> None:
@@ -184,23 +213,33 @@ class Election:
         if assigned.get("error"):
             log.error("two registries have one address; set host.name, so that they differ")
         identity = assigned.get("master_identity")
-        leader = Identity.of(identity) if identity else None
+        leader = described(identity) if isinstance(identity, dict) else None
         log.info("registry leader: %s", leader.url if leader else "none")
         self._tell(leader, assigned.get("master") == self._member)
 
     def _beat(self, cluster: Cluster) -> bool:
         """Whether the generation goes on."""
-        if self._stopping.wait(self._timing.heartbeat_seconds):
+        self._woken.wait(self._timing.heartbeat_seconds)
+        self._woken.clear()
+        with self._doubted:
+            self._looking_for = self._asked
+        if self._stopping.is_set():
             return False
         request = HeartbeatRequest(group_id=self._group, generation_id=self._generation, member_id=self._member)
         answer = self._ask(cluster, request, HeartbeatResponse, 3)
         if answer.error_code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
             return False
         if answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
-            self._member = ""
+            # It was put out: another one may have led since then, and goes on leading.
+            self._member, self._leads = "", False
             return False
         self._check(cluster, answer.error_code, "the heartbeat")
         return True
+
+    def _looked(self) -> None:
+        with self._doubted:
+            self._answered = self._looking_for
+            self._doubted.notify_all()
 
     def _check(self, cluster: Cluster, code: int, what: str) -> None:
         if code != ErrorCode.NONE:
@@ -217,6 +256,6 @@ class Election:
 def read_json(content: Any) -> dict[str, Any]:
     try:
         found = json.loads(bytes(content))
-    except ValueError:
+    except (TypeError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

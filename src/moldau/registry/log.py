@@ -24,6 +24,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from moldau.client.librdkafka import told_error
 from moldau.metrics import Metrics
 from moldau.registry.errors import NotLeader, RegistryError, store_failed, timed_out
 from moldau.registry.records import PoisonedRecord, Record, decoded, noop_record
@@ -33,6 +34,9 @@ log = logging.getLogger(__name__)
 
 BATCH: Final = 500
 GROUP: Final = "moldau.registry"
+FENCED: Final = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+AGAIN_SECONDS: Final = 1.0
+"""Before the topic is read anew after something that nobody thought of."""
 END_SECONDS: Final = 3.0
 """For the last record before an instance ends; brokers that are away must not hold it up."""
 
@@ -54,7 +58,7 @@ class SchemaLog:
         self._end: int | None = None
         self._caught_up = False
         self._problem: str | None = "the topic has not been read yet"
-        self._stopping = False
+        self._ended = threading.Event()
         self._producer: Producer | None = None
         self._looker: Consumer | None = None
         self._has_written = False
@@ -102,7 +106,7 @@ class SchemaLog:
         self._thread.start()
 
     def close(self) -> None:
-        self._stopping = True
+        self._ended.set()
         self._reached(0)
         self.resign()
         if self._has_written:
@@ -122,6 +126,16 @@ class SchemaLog:
         return self._next
 
     def _read(self) -> None:
+        while not self._ended.is_set():
+            try:
+                self._read_on()
+            except Exception:
+                # Not its last word: an instance that reads no more would answer from what it knew for ever.
+                log.exception("reading %s ended; it begins again at %d", self._topic, self._next)
+                self._caught_up, self._problem = False, "reading the topic failed"
+                self._ended.wait(AGAIN_SECONDS)
+
+    def _read_on(self) -> None:
         consumer = Consumer(
             {
                 **self._settings,
@@ -134,15 +148,12 @@ class SchemaLog:
             }
         )
         try:
-            consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
-            while not self._stopping:
+            consumer.assign([TopicPartition(self._topic, 0, self._next or OFFSET_BEGINNING)])
+            while not self._ended.is_set():
                 first = consumer.poll(0.1)
                 # `consume` waits for a full batch, which a write that is to be read back cannot.
                 for message in [first, *consumer.consume(BATCH, 0)] if first is not None else []:
                     self._take(message)
-        except Exception:
-            log.exception("reading %s ended", self._topic)
-            self._caught_up, self._problem = False, "reading the topic failed"
         finally:
             consumer.close()
 
@@ -178,7 +189,7 @@ class SchemaLog:
     def until_read(self) -> None:
         """Until the end of the topic was reached for the first time."""
         with self._changed:
-            self._changed.wait_for(lambda: self._caught_up or self._stopping)
+            self._changed.wait_for(lambda: self._caught_up or self._ended.is_set())
 
     def wait_for(self, offset: int, seconds: float | None = None) -> None:
         """Until everything below the offset is applied."""
@@ -242,32 +253,42 @@ class SchemaLog:
         producer = self._producer
         if producer is None:
             raise NotLeader
-        offsets: list[int] = []
-        failed: list[KafkaError] = []
-        told = telling(offsets, failed)
+        encoded = [record.encoded() for record in records]  # what cannot be must not leave a transaction open
         try:
-            producer.begin_transaction()
-            for record in records:
-                key, value = record.encoded()
-                producer.produce(self._topic, value, key, 0, on_delivery=told)
-            producer.flush(self._seconds)
-            if failed or len(offsets) < len(records):
-                # librdkafka would purge what it is given next, too: another writer takes over.
-                self.resign()
-                producer.abort_transaction(self._seconds)
-                raise too_large_or_failed(failed)
-            producer.commit_transaction(self._seconds)
+            offsets = self._committed(producer, encoded)
+        except RegistryError:
+            raise
         except BufferError:
             self.resign()
             raise store_failed("its queue is full") from None
-        except KafkaException as error:
+        except Exception as error:
             # Whether it was committed is not known: the next writer fences this one, and reads what became of it.
             self.resign()
-            raise refused(error) from None
+            cause = told_error(error)
+            if not isinstance(cause, KafkaException):
+                raise
+            raise refused(cause) from None
         self.wait_for(offsets[-1] + 1)
         if offsets[0] == self._known_end and len(offsets) == offsets[-1] + 1 - offsets[0]:
             self._known_end = offsets[-1] + 2
         return offsets[-1] + 1
+
+    def _committed(self, producer: Producer, encoded: Sequence[tuple[bytes, bytes | None]]) -> list[int]:
+        """The offsets at which they are."""
+        offsets: list[int] = []
+        failed: list[KafkaError] = []
+        told = telling(offsets, failed)
+        producer.begin_transaction()
+        for key, value in encoded:
+            producer.produce(self._topic, value, key, 0, on_delivery=told)
+        producer.flush(self._seconds)
+        if failed or len(offsets) < len(encoded):
+            # librdkafka would purge what it is given next, too: another writer takes over.
+            self.resign()
+            producer.abort_transaction(self._seconds)
+            raise too_large_or_failed(failed)
+        producer.commit_transaction(self._seconds)
+        return offsets
 
 
 def telling(offsets: list[int], failed: list[KafkaError]) -> Callable[[KafkaError | None, Any], None]:
@@ -282,7 +303,7 @@ def telling(offsets: list[int], failed: list[KafkaError]) -> Callable[[KafkaErro
 
 def refused(error: KafkaException) -> Exception:
     cause = error.args[0]
-    if cause.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
+    if cause.code() in FENCED:
         return NotLeader()
     if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
         return RegistryError(42209, "Write failed because schema is too large")

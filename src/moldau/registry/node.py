@@ -102,6 +102,7 @@ async def running(settings: RegistrySettings) -> AsyncIterator[tuple[Service, Re
         api = make_api(registry)
         async with Service(api, settings.web, metrics, time.time, lambda: registry.not_ready) as service:
             election = Election(*election_parts(settings, service, group), registry.leader_changed)
+            registry.doubt = election.look_again
             election.start()
             yield service, registry
             await asyncio.to_thread(election.close, seconds)

@@ -23,7 +23,6 @@ from moldau.web import Call
 from moldau.web.application import to_json
 
 THREADS: Final = 16
-PAUSE_SECONDS: Final = 0.2
 
 
 class Registry:
@@ -49,6 +48,8 @@ class Registry:
         self._writing = threading.Lock()
         self._turn = asyncio.Lock()
         self._threads = ThreadPoolExecutor(THREADS, "registry")
+        self.doubt: Callable[[float], None] = lambda seconds: None
+        """Asks the group whether this instance leads; blocks until it has answered."""
 
     # -- who leads ---------------------------------------------------------------------------------------------------
 
@@ -101,8 +102,9 @@ class Registry:
                 try:
                     answer, offset = await self._in_turn(decide)
                 except NotLeader:
-                    # The election tells who leads, in its own time; to forget its last word would be to wait for ever.
-                    await asyncio.sleep(PAUSE_SECONDS)
+                    # Another one writes. Only the election tells who leads; to forget its last word would be to wait
+                    # for ever, and to believe it to take the log back from the leader.
+                    await self.in_thread(lambda: self.doubt(self._seconds))
                     continue
                 kind = call.request.headers.get("accept", "")
                 return Response(

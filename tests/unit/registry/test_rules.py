@@ -27,6 +27,13 @@ def test_the_one_that_led_goes_on_leading() -> None:
     assert elected({"a": who(1), "b": who(1)})["error"] == 1
 
 
+@pytest.mark.parametrize("content", [{}, {"host": "h"}, {"host": "h", "port": "x"}, {"host": "h", "port": 1e999}])
+def test_who_does_not_say_where_it_is_is_not_elected_and_hinders_nobody(content: dict[str, object]) -> None:
+    found = elected({"a": {**content, "leader": True}, "b": who(2)})
+    assert (found["error"], found["master"]) == (0, "b")
+    assert "master" not in elected({"a": content})
+
+
 @pytest.mark.parametrize(
     ("path", "found", "query"),
     [

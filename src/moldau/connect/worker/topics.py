@@ -22,6 +22,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from moldau.client.librdkafka import told_error
+
 log = logging.getLogger(__name__)
 
 Apply = Callable[[bytes | None, bytes | None], None]
@@ -247,8 +249,7 @@ class TopicTable:
                 producer.commit_transaction(self._seconds)
         except (KafkaException, SystemError) as error:
             self._producer = None
-            # What is fatal, such as being fenced, is raised in the midst of `told`: Python makes a SystemError of that.
-            cause = error.__cause__ if isinstance(error, SystemError) else error
+            cause = told_error(error)
             if not isinstance(cause, KafkaException):
                 raise
             raise self._refused(cause) from None
