@@ -14,9 +14,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=8)
+HALF = "\ud800"
+"""Of a pair of surrogates: JSON can say it, UTF-8 cannot. Texts that are drawn by chance have none."""
+TELLING = st.sampled_from([HALF, f"a{HALF}b", '"int"', '{"type":"enum","name":"E","symbols":["A"],"doc":"\\ud800"}'])
+TEXTS = st.text(max_size=8) | TELLING
+SCALARS = st.none() | st.booleans() | st.integers() | TEXTS
 ANYTHING = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner), max_leaves=5
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=5), max_leaves=5
 )
 NAMES = st.sampled_from(["t", "0", "-1", "latest", "__consumer_offsets"]) | st.text(min_size=1, max_size=6)
 NUMBERS = st.sampled_from(["0", "1", "-1", "99999999999999999999", "x"])
@@ -35,9 +39,7 @@ def values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     elif kind == "array":
         fitting = st.lists(values(schema.get("items", {})), max_size=2)
     else:
-        fitting = {"integer": st.integers(-2, 1 << 40), "string": st.text(max_size=8), "boolean": st.booleans()}.get(
-            kind, ANYTHING
-        )
+        fitting = {"integer": st.integers(-2, 1 << 40), "string": TEXTS, "boolean": st.booleans()}.get(kind, ANYTHING)
     return fitting | ANYTHING
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from moldau.registry import api_associations, api_schemas, api_settings, api_subjects
 from moldau.registry.answers import EMPTY
+from moldau.registry.bodies import check_texts
 from moldau.registry.registry import Registry
 from moldau.registry.shapes import MEDIA_TYPES, for_client
 from moldau.registry.subjects import rewrite
@@ -17,6 +18,8 @@ from moldau.web.api import Endpoint
 class RegistryApi(Api):
     def add(self, endpoint: Endpoint) -> None:
         async def answered(call: Call) -> object:
+            if endpoint.body is not None:
+                check_texts(await call.body())
             return for_client(call, await endpoint.handler(call))
 
         super().add(replace(endpoint, handler=answered))

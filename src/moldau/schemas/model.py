@@ -75,6 +75,14 @@ def check_size(text: str) -> None:
         raise SchemaError(f"the schema has {len(text)} characters; {LARGEST_TEXT} are allowed")
 
 
+def check_unicode(text: str) -> None:
+    """Half of a pair of surrogates can be said in JSON, and neither stored nor sent."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise SchemaError(f"\\u{ord(text[error.start]):x} is half of a pair of surrogates, no character") from None
+
+
 def read_json(text: str) -> Any:
     check_size(text)
     try:

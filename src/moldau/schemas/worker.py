@@ -18,7 +18,7 @@ from typing import IO, Any, Final
 
 from moldau.schemas.kinds import parse
 from moldau.schemas.levels import Earlier, problems
-from moldau.schemas.model import SchemaError
+from moldau.schemas.model import SchemaError, check_unicode
 from moldau.schemas.tags import Entity, retagged, tagged, top_fields
 
 LENGTH: Final = struct.Struct(">I")
@@ -50,6 +50,8 @@ def answer(request: dict[str, Any]) -> bytes:
 
 def do_parse(request: dict[str, Any]) -> dict[str, str]:
     found = parse(request["kind"], request["text"], request["referred"], check=request["check"])
+    if request["check"]:
+        check_unicode(found.canonical)
     return {"canonical": found.canonical, "normalized": found.normalized}
 
 

@@ -166,7 +166,8 @@ class Exchange:
 
 
 def to_json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    """What UTF-8 cannot say is escaped: half of a pair of surrogates, as it was in a request that is refused for it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
 
 
 def query_of(raw: bytes) -> dict[str, str]:
