@@ -92,7 +92,7 @@ def add_lists(api: Api, registry: Registry) -> None:
 def add_versions(api: Api, registry: Registry) -> None:
     state = registry.state
     one = (FORM, text("referenceFormat"), DELETED, text("findTags"))
-    missing = (40401, 40402, 42201, 42202, 42208)
+    missing = (40401, 40402, 42201, 42202, 42208, 50002)
 
     @api.get("/subjects/{subject}/versions/{version}", query=one, answer=VERSION, errors=missing, tag="subjects")
     async def version(call: Call) -> object:
@@ -122,7 +122,13 @@ def add_versions(api: Api, registry: Registry) -> None:
 
     wanted = (text("key"), text("value"), FORM, DELETED)
 
-    @api.get("/subjects/{subject}/metadata", query=wanted, answer=VERSION, errors=(40401, 42201, 42208), tag="subjects")
+    @api.get(
+        "/subjects/{subject}/metadata",
+        query=wanted,
+        answer=VERSION,
+        errors=(40401, 42201, 42208, 50002),
+        tag="subjects",
+    )
     async def by_metadata(call: Call) -> object:
         """The latest version with a property of metadata; several keys and values in order"""
         subject = subject_in(registry, call)
@@ -145,7 +151,7 @@ def add_writing(api: Api, registry: Registry) -> None:
     @api.post(
         "/subjects/{subject}/versions",
         role=WRITE,
-        query=(NORMALIZE, FORM),
+        query=(NORMALIZE,),
         body=SCHEMA_REQUEST,
         answer=REGISTERED,
         errors=(40901, 42207, *SCHEMA_ERRORS, *WRITE_ERRORS),
@@ -158,6 +164,7 @@ def add_writing(api: Api, registry: Registry) -> None:
             call,
             lambda: rules.register(subject, body, normalize=normalize),
             lambda: rules.known(subject, body, normalize=normalize),
+            reads_schemas=True,
         )
 
     @api.post(
@@ -172,7 +179,7 @@ def add_writing(api: Api, registry: Registry) -> None:
         """Registers a version with other tags than one that is there"""
         body = await call.json_object()
         found = version_in(registry, call, deleted=False)
-        return await registry.write(call, lambda: rules.change_tags(found.subject, found, body))
+        return await registry.write(call, lambda: rules.change_tags(found.subject, found, body), reads_schemas=True)
 
     @api.post(
         "/subjects/{subject}",

@@ -7,17 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from moldau.registry import errors
+from moldau.registry.reading import Reader
 from moldau.registry.records import Version
-from moldau.registry.remembered import Remembered
 from moldau.registry.state import State
 from moldau.registry.subjects import beside
-from moldau.schemas.model import AVRO, JSON, KINDS, MOST_REFERENCES, Reference, SchemaError, guid_of
+from moldau.schemas.model import AVRO, JSON, KINDS, LARGEST_TEXT, MOST_REFERENCES, Reference, SchemaError, guid_of
 from moldau.schemas.tags import FIELD, RECORD, Entity
 from moldau.schemas.workshop import Read, Text, Workshop
 
 RULE_LISTS: Final = ("migrationRules", "domainRules", "encodingRules")
-REMEMBERED: Final = 2000
-REMEMBERED_STORED: Final = 20_000
 VERSION: Final = "confluent:version"
 """A property in which a version that was asked for by its number, or made by changing tags, says which it is."""
 Tags = dict[Entity, list[str]]
@@ -46,6 +44,8 @@ def read_request(body: Mapping[str, Any]) -> Request:
     kind = body.get("schemaType") or AVRO
     if not isinstance(text, str):
         raise errors.RegistryError(42201, "Invalid schema: it has to be a text")
+    if len(text) > LARGEST_TEXT:
+        raise errors.too_large(f"it has {len(text)} characters; {LARGEST_TEXT} are allowed")
     if not isinstance(kind, str) or kind.upper() not in KINDS:
         raise errors.invalid_schema(f"Invalid schema type {kind}")
     return Request(
@@ -184,19 +184,13 @@ def with_version(metadata: Mapping[str, Any] | None, number: int) -> dict[str, A
 class Canonical:
     def __init__(self, state: State, workshop: Workshop) -> None:
         self._state = state
-        self._workshop = workshop
-        self._read: Remembered[str] = Remembered(REMEMBERED)
-        self._stored: Remembered[Read] = Remembered(REMEMBERED_STORED)
+        self._reader = Reader(workshop)
 
     def of(self, subject: str, request: Request, *, normalize: bool, check: bool = True) -> Request:
         """The request with the text that would be stored."""
         referred = self.referred(subject, request.references)
-
-        def read() -> str:
-            found = self._parsed(request, referred, check=check)
-            return found.normalized if normalize else found.canonical
-
-        text = self._read.get((request.kind, request.text, normalize, check, tuple(referred.items())), read)
+        found = self._parsed(request, referred, check=check)
+        text = found.normalized if normalize else found.canonical
         ordered = sorted(request.references, key=lambda each: each.name) if normalize else request.references
         return replace(request, text=text, references=tuple(ordered))
 
@@ -217,15 +211,15 @@ class Canonical:
             printed = self._printed(version, version.subject)
             foreign = printed.canonical != version.text or (version.kind == JSON and printed.normalized == version.text)
             return foreign and printed.normalized == self._printed(request, version.subject).normalized
+        except errors.Unread:
+            raise
         except errors.RegistryError:
             return False
 
     def _printed(self, schema: Version | Request, subject: str) -> Read:
         """Its text as this registry stores it, and normalized."""
         referred = self.referred(subject, schema.references)
-        known = Request(schema.kind, schema.text, schema.references)
-        key = (schema.kind, schema.text, tuple(referred.items()))
-        return self._stored.get(key, lambda: self._parsed(known, referred, check=False))
+        return self._parsed(Request(schema.kind, schema.text, schema.references), referred, check=False)
 
     def retagged(self, subject: str, request: Request) -> Request:
         """With the tags that it asks for inside its text, which is canonical before and after."""
@@ -233,7 +227,7 @@ class Canonical:
             return request
         schema = Text(request.kind, request.text, self.referred(subject, request.references))
         try:
-            text = self._workshop.retagged(schema, request.more_tags, request.fewer_tags)
+            text = self._reader.retagged(schema, request.more_tags, request.fewer_tags)
         except SchemaError as error:
             raise errors.invalid_schema(str(error)) from None
         return self.of(subject, replace(request, text=text, more_tags={}, fewer_tags={}), normalize=False)
@@ -241,13 +235,13 @@ class Canonical:
     def top_fields(self, subject: str, request: Request) -> list[str]:
         schema = Text(request.kind, request.text, self.referred(subject, request.references))
         try:
-            return self._workshop.top_fields(schema)
+            return self._reader.top_fields(schema)
         except SchemaError as error:
             raise errors.invalid_schema(str(error)) from None
 
     def tags_of(self, version: Version) -> Tags:
         try:
-            return self._workshop.tagged(self.text_of(version))
+            return self._reader.tagged(self.text_of(version))
         except SchemaError as error:
             raise errors.invalid_schema(str(error)) from None
 
@@ -255,7 +249,7 @@ class Canonical:
         if not request.text.strip():
             raise errors.invalid_schema("Invalid schema: it is empty")
         try:
-            return self._workshop.parse(Text(request.kind, request.text, referred), check=check)
+            return self._reader.parse(Text(request.kind, request.text, referred), check=check)
         except SchemaError as error:
             shown = request.text if len(request.text) <= 500 else f"{request.text[:500]}…"
             names = ", ".join(each.name for each in request.references)
@@ -270,7 +264,7 @@ class Canonical:
         before = [(each.version, self.text_of(each)) for each in earlier]
         new = Text(request.kind, request.text, self.referred(subject, request.references))
         try:
-            return self._workshop.compare(level, new, before, lenient=lenient)
+            return self._reader.compare(level, new, before, lenient=lenient)
         except SchemaError as error:
             raise errors.invalid_schema(f"The schemas cannot be compared: {error}") from None
 
@@ -278,9 +272,10 @@ class Canonical:
         if not form:
             return version.text
         try:
-            return self._workshop.format(self.text_of(version), form)
+            found = self._reader.format(self.text_of(version), form)
         except SchemaError as error:
             raise errors.invalid_schema(str(error)) from None
+        return found.encode("utf-8", "backslashreplace").decode()  # another registry may have stored half a surrogate
 
     def text_of(self, version: Version) -> Text:
         return Text(version.kind, version.text, self.referred(version.subject, version.references))

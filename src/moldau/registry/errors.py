@@ -10,6 +10,13 @@ class RegistryError(ApiError):
         super().__init__(code // 100, message, code)
 
 
+class Unread(RegistryError):
+    """What a schema says was not found out; another time it may be."""
+
+    def __init__(self, told: RegistryError) -> None:
+        super().__init__(told.code, told.message)
+
+
 class NotLeader(Exception):
     """This instance may not write (any more)."""
 
@@ -52,6 +59,10 @@ def not_permitted(message: str) -> RegistryError:
 def reference_exists(subject: str, version: int) -> RegistryError:
     key = f"{{magic=1,keytype=SCHEMA,subject={subject},version={version}}}"
     return RegistryError(42206, f"One or more references exist to the schema {key}.")
+
+
+def too_large(why: str) -> RegistryError:
+    return RegistryError(42209, f"Write failed because schema is too large: {why}")
 
 
 def no_active_version(subject: str) -> RegistryError:

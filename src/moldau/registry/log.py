@@ -61,6 +61,7 @@ class SchemaLog:
         self._ended = threading.Event()
         self._producer: Producer | None = None
         self._looker: Consumer | None = None
+        self._making = threading.Lock()
         self._has_written = False
         self._known_end = 0
         """Nothing below it is new: it was read, or it is a marker of our own transactions, which readers are not told
@@ -204,7 +205,7 @@ class SchemaLog:
         wrote before. The end is looked at every time, since a topic can be filled by others: a mirror, a restore."""
         if self._producer is None:
             self._open_writer()
-        self._catch_up()
+        self.read_up_to(self.end(self._seconds))
 
     def _open_writer(self) -> None:
         producer = Producer(
@@ -224,16 +225,21 @@ class SchemaLog:
         self._producer = producer
         self._has_written = True
 
-    def _catch_up(self) -> None:
-        if self._looker is None:
-            self._looker = Consumer({**self._settings, "group.id": f"{self.owner}-reader"})
+    def end(self, seconds: float) -> int:
+        """Of the topic, as the brokers tell it."""
+        with self._making:
+            if self._looker is None:
+                self._looker = Consumer({**self._settings, "group.id": f"{self.owner}-reader"})
         try:
-            _, high = self._looker.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=self._seconds)
+            _, high = self._looker.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=seconds)
         except KafkaException as error:
             raise refused(error) from None
-        if high > self._known_end:
-            self.wait_for(high)
-            self._known_end = high
+        return int(high)
+
+    def read_up_to(self, end: int) -> None:
+        if end > self._known_end:
+            self.wait_for(end)
+            self._known_end = max(end, self._known_end)
 
     def resign(self) -> None:
         self._producer = None

@@ -88,14 +88,14 @@ async def running(settings: RegistrySettings) -> AsyncIterator[tuple[Service, Re
     schema_log = SchemaLog(
         translate(settings.client), str(settings.values["kafkastore.topic"]), group, state, seconds, metrics
     )
-    workshop = Workshop(settings.number("schema.workers"), settings.number("schema.timeout.ms") / 1000)
+    schema_seconds = settings.number("schema.timeout.ms") / 1000
+    workshop = Workshop(settings.number("schema.workers"), schema_seconds, patience=schema_seconds)
     canonical = Canonical(state, workshop)
     level = str(settings.values["schema.compatibility.level"]).upper()
     rules = Rules(state, canonical, level, mode_mutable=bool(settings.values["mode.mutability"]))
     registry = Registry(state, rules, canonical, schema_log, seconds, trusting(settings.web))
     metrics.gauge(lambda: int(registry.leads), "moldau.registry", "Election", "Leads")
     metrics.gauge(lambda: len(state.subjects), "moldau.registry", "State", "Subjects")
-    election: Election | None = None
     try:
         await asyncio.to_thread(prepared, schema_log, settings)
         schema_log.start()
@@ -104,8 +104,10 @@ async def running(settings: RegistrySettings) -> AsyncIterator[tuple[Service, Re
             election = Election(*election_parts(settings, service, group), registry.leader_changed)
             registry.doubt = election.look_again
             election.start()
-            yield service, registry
-            await asyncio.to_thread(election.close, seconds)
+            try:
+                yield service, registry
+            finally:
+                await asyncio.to_thread(election.close, seconds)
     finally:
         await asyncio.to_thread(schema_log.close)
         workshop.close()

@@ -7,13 +7,13 @@ import ssl
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from starlette.responses import Response
 
 from moldau.registry.canonical import Canonical
 from moldau.registry.election import Identity
-from moldau.registry.errors import NotLeader, RegistryError, timed_out
+from moldau.registry.errors import NotLeader, RegistryError, Unread, timed_out
 from moldau.registry.forwarding import FORWARDED, OFFSET, forward
 from moldau.registry.log import SchemaLog
 from moldau.registry.rules import Decision, Rules
@@ -23,6 +23,9 @@ from moldau.web import Call
 from moldau.web.application import to_json
 
 THREADS: Final = 16
+LOOK_SECONDS: Final = 2.0
+"""How long brokers that are away may hold up an answer for which nothing has to be written."""
+T = TypeVar("T")
 
 
 class Registry:
@@ -47,7 +50,10 @@ class Registry:
         self._loop = asyncio.get_running_loop()
         self._writing = threading.Lock()
         self._turn = asyncio.Lock()
+        self._readers = ThreadPoolExecutor(THREADS, "registry-schemas")
+        self._free_readers = asyncio.Semaphore(THREADS)
         self._threads = ThreadPoolExecutor(THREADS, "registry")
+        """For what waits for the log, or for the leader: those that wait for schemas to be read do not hold it up."""
         self.doubt: Callable[[float], None] = lambda seconds: None
         """Asks the group whether this instance leads; blocks until it has answered."""
 
@@ -75,36 +81,54 @@ class Registry:
 
     async def until_ready(self) -> None:
         await self._elected.wait()
-        await self.in_thread(self._log.until_read)
+        await self._waiting(self._log.until_read)
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
-    async def in_thread(self, action: Callable[[], Any]) -> Any:
-        """For what blocks: schemas are read in other processes."""
+    async def in_thread(self, action: Callable[[], T]) -> T:
+        """For what blocks: schemas are read in other processes. Waits for a thread no longer than for anything else."""
+        try:
+            await asyncio.wait_for(self._free_readers.acquire(), self._seconds)
+        except TimeoutError:
+            raise timed_out("the schemas before this one have not been read") from None
+        try:
+            return await self._loop.run_in_executor(self._readers, action)
+        finally:
+            self._free_readers.release()
+
+    async def _waiting(self, action: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(self._threads, action)
 
     async def write(
-        self, call: Call, decide: Callable[[], Decision], known: Callable[[], object | None] | None = None
+        self,
+        call: Call,
+        decide: Callable[[], Decision],
+        known: Callable[[], object | None] | None = None,
+        *,
+        reads_schemas: bool = False,
     ) -> object:
-        """`decide` makes of the state, in a thread and alone, what is written. `known` is the answer where the state
-        has it all already: that needs no leader and no broker, so that clients start while these are away."""
+        """`decide` makes of the state, in a thread and alone, what is written; what `reads_schemas` for it is rehearsed
+        before, while others write. `known` is the answer where the state has it all already: that needs no leader and
+        no broker, so that clients start while these are away."""
         if self._log.problem is not None:
             raise RegistryError(50001, f"Error in the backend data store: {self._log.problem}")
         body = await call.body()
         # What was handed on is answered with an offset, which the other instance has to read up to.
         if known is not None and FORWARDED not in call.request.headers:
-            answer = await self.in_thread(known)
+            answer = await self.in_thread(lambda: self._still_known(known))
             if answer is not None:
                 return answer
         for _ in range(3):
             leader = await self._known_leader()
             if self._leads:
+                if reads_schemas:
+                    await self.in_thread(lambda: rehearsed(decide))
                 try:
                     answer, offset = await self._in_turn(decide)
                 except NotLeader:
                     # Another one writes. Only the election tells who leads; to forget its last word would be to wait
                     # for ever, and to believe it to take the log back from the leader.
-                    await self.in_thread(lambda: self.doubt(self._seconds))
+                    await self._waiting(lambda: self.doubt(self._seconds))
                     continue
                 kind = call.request.headers.get("accept", "")
                 return Response(
@@ -115,6 +139,22 @@ class Registry:
             return await self._forwarded(call, leader, body)
         raise RegistryError(50004, "The leader changed while the request was under way")
 
+    def _still_known(self, known: Callable[[], object | None]) -> object | None:
+        """Also after all that others have written until now, such as that it is deleted. Without brokers nobody writes,
+        and it is what this instance has read."""
+        answer = known()
+        if answer is None or self._leader is None:
+            return answer
+        try:
+            end = self._log.end(LOOK_SECONDS)
+        except (RegistryError, NotLeader):
+            return answer
+        try:
+            self._log.read_up_to(end)
+        except RegistryError:
+            return None
+        return known()
+
     async def _in_turn(self, decide: Callable[[], Decision]) -> tuple[Any, int]:
         """One write at a time; those behind one that hangs hold no threads, and give up in time."""
         try:
@@ -122,7 +162,7 @@ class Registry:
         except TimeoutError:
             raise timed_out("the writes before this one have not ended") from None
         try:
-            decided: tuple[Any, int] = await self.in_thread(lambda: self._decided(decide))
+            decided: tuple[Any, int] = await self._waiting(lambda: self._decided(decide))
             return decided
         finally:
             self._turn.release()
@@ -150,12 +190,23 @@ class Registry:
         if request.url.query:
             target = f"{target}?{request.scope['query_string'].decode('latin-1')}"
         headers = dict(request.headers)
-        answer = await self.in_thread(
+        answer = await self._waiting(
             lambda: forward(leader.url, request.method, target, headers, body, 2 * self._seconds, self._tls)
         )
-        if answer.offset is not None:
-            await self.in_thread(lambda: self._log.wait_for(answer.offset))
+        if (offset := answer.offset) is not None:
+            await self._waiting(lambda: self._log.wait_for(offset))
         return Response(answer.body, answer.status, media_type=answer.media_type)
+
+
+def rehearsed(decide: Callable[[], Decision]) -> None:
+    """So that the schemas are read when it is decided. What is refused now may be because something that it builds upon
+    has not been read from the topic yet."""
+    try:
+        decide()
+    except Unread:
+        raise
+    except RegistryError:
+        return
 
 
 def media_type(accept: str, call: Call) -> str:

@@ -79,6 +79,8 @@ class Rules:
         try:
             request = self._completed(subject, request, live, normalize=normalize)
             found = self._known_version(request, live)
+        except errors.Unread:
+            raise
         except errors.RegistryError:
             if request.references:  # the leader may have read what is referred to, and this instance not yet
                 return None
@@ -93,6 +95,8 @@ class Rules:
         normalize = normalize or bool(config.get("normalize"))
         try:
             return self._canonical.of(subject, request, normalize=normalize)
+        except errors.Unread:
+            raise
         except errors.RegistryError:
             there = self._there(subject, request, live, normalize=normalize)
             if there is None:

@@ -51,7 +51,7 @@ TOLERANT: Final = "confluent-accept-unknown-properties"
 YOUNG: Final = ("guid", "ts", "deleted", "metadata", "ruleSet", "schemaTags")
 PAGE: Final = (number("offset", 0), number("limit", -1))
 WRITE_ERRORS: Final = (42205, 42209, 50001, 50002, 50003, 50004)
-SCHEMA_ERRORS: Final = (42201, 42208, 42210)
+SCHEMA_ERRORS: Final = (42201, 42208, 42209, 42210, 50002)
 
 
 def page(found: Sequence[Any], query: dict[str, Any]) -> list[Any]:

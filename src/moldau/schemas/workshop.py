@@ -42,9 +42,16 @@ class Busy(Exception):
     """All workers had others to serve."""
 
 
+class Unfinished(SchemaError):
+    """It took too long, or ended its worker: another time it may be different."""
+
+
 class Workshop:
-    def __init__(self, workers: int = WORKERS, seconds: float = SECONDS) -> None:
+    def __init__(self, workers: int = WORKERS, seconds: float = SECONDS, patience: float | None = None) -> None:
+        """`seconds`: for one schema; `patience`: how long to wait for a worker, after which Busy is raised. None is for
+        ever."""
         self._seconds = seconds
+        self._patience = patience
         self._idle: queue.LifoQueue[Worker] = queue.LifoQueue()
         for _ in range(workers):
             self._idle.put(Worker())
@@ -102,9 +109,9 @@ class Workshop:
 
     def _ask(self, request: dict[str, Any], patience: float | None = None) -> Any:
         try:
-            worker = self._idle.get(timeout=patience)
+            worker = self._idle.get(timeout=self._patience if patience is None else patience)
         except queue.Empty:
-            raise Busy(f"no process was free for {patience:g} seconds") from None
+            raise Busy("no process that reads schemas was free in time") from None
         try:
             answer = json.loads(worker.ask(json.dumps(request).encode(), self._seconds))
         finally:
@@ -132,7 +139,7 @@ class Worker:
             slow = not timer.is_alive()
             self.end()
             why = f"took longer than {seconds:g} seconds" if slow else "ended the process that read it"
-            raise SchemaError(f"the schema {why}") from None
+            raise Unfinished(f"the schema {why}") from None
         finally:
             timer.cancel()
 

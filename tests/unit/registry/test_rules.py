@@ -119,3 +119,37 @@ def test_what_a_subject_has_is_found_although_it_would_be_refused_today() -> Non
             rules.register("t", {"schema": text}, normalize=False)
         with pytest.raises(RegistryError, match="Invalid default"):
             rules.register("s", {"schema": text.replace('"x"', '"y"')}, normalize=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "refused"),
+    [
+        ("AVRO", '{"type":"record","name":"A","fields":[]}', None),
+        ("AVRO", '{"type":"record","name":"A","fields":[{"name":"f","type":"int"}]}', "incompatible"),
+        ("AVRO", '{"type":"record","name":"A"}', "no fields"),
+        ("JSON", '{"type":"objet"}', "#/type"),
+    ],
+)
+def test_what_was_found_out_before_its_turn_needs_no_worker_in_it(kind: str, text: str, refused: str | None) -> None:
+    """Nor does it have to wait for one, which other schemas may keep for long."""
+    state, body = State(), {"schema": text, "schemaType": kind}
+    state.apply(Version("s", 1, 1, "AVRO", '{"type":"record","name":"A","aliases":["B"],"fields":[]}').record())
+    with Workshop(1, patience=0.01) as workshop:
+        rules = Rules(state, Canonical(state, workshop), "BACKWARD")
+        told = []
+        for _ in range(2):
+            try:
+                told.append(rules.register("s", body, normalize=False).answer["version"])
+            except RegistryError as error:
+                told.append((error.code, error.message))
+            workshop.close()
+    assert told[0] == told[1]
+    assert told[0] == 2 if refused is None else refused in told[0][1]
+
+
+def test_who_waits_for_a_worker_in_vain_is_told() -> None:
+    with Workshop(0, patience=0.01) as none:
+        rules = Rules(State(), Canonical(State(), none), "BACKWARD")
+        with pytest.raises(RegistryError, match="no process that reads schemas was free") as refused:
+            rules.register("s", {"schema": '"int"'}, normalize=False)
+    assert refused.value.code == 50002
