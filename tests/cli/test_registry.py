@@ -89,6 +89,23 @@ def test_an_import_leaves_modes_and_configs_as_they_were_or_as_they_were_exporte
     one.ask("DELETE", "/mode/:.m:")
 
 
+def test_associations_are_exported_with_their_subjects(registries: list[Registry], tmp_path: Path) -> None:
+    one, two = registries
+    schema = {"schema": json.dumps({**USER, "name": "Bound"})}
+    for subject in ("b-value", ":.b:b-key", "b-other"):
+        assert one.ask("POST", f"/subjects/{subject}/versions", schema)[0] == 200
+    wanted = [{"subject": "b-value", "lifecycle": "STRONG", "frozen": True},
+              {"subject": ":.b:b-key", "associationType": "key"}]  # fmt: skip
+    body = {"resourceName": "b", "resourceNamespace": "lkc-1", "resourceId": "id-b", "associations": wanted}
+    assert one.ask("POST", "/associations", body)[0] == 200
+    (tmp_path / "all.jsonl").write_text(run("registry", "export", "--url", one.url).out)
+    for _ in range(2):
+        assert run("registry", "import", tmp_path / "all.jsonl", "--url", two.url).code == 0
+        found = two.ask("GET", "/associations/resources/id-b")[1]
+        assert found == one.ask("GET", "/associations/resources/id-b")[1] and len(found) == 2
+        assert two.ask("GET", "/associations/subjects/b-other") == (200, [])
+
+
 def test_an_import_that_fails_leaves_modes_as_they_were(registries: list[Registry], tmp_path: Path) -> None:
     two = registries[1]
     for subject in ("f-a", "f-b"):

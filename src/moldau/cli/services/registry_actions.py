@@ -33,6 +33,10 @@ READWRITE, IMPORT = "READWRITE", "IMPORT"
 DEFAULT: Final = "."
 EVERY: Final = ":*:"
 QUOTE: Final = "'"
+NO_ASSOCIATIONS: Final = (404, 405)
+OF_RESOURCE: Final = ("resourceName", "resourceNamespace", "resourceId", "resourceType")
+OF_ASSOCIATION: Final = ("subject", "associationType", "lifecycle", "frozen")
+KNOWN_LINES: Final = frozenset({"config", "mode", "version", "association"})
 
 
 class Refused(Exception):
@@ -193,6 +197,33 @@ def export(registry: Access, prefix: str) -> None:
             print(json.dumps({"mode": mode["mode"], "subject": subject}))
     for each in sorted(versions, key=lambda each: (each["id"], each["subject"], each["version"])):
         print(json.dumps({"version": each}))
+    for subject in sorted({each["subject"] for each in versions}):
+        for found in associations(registry, subject):
+            print(json.dumps({"association": found}))
+
+
+def associations(registry: Access, subject: str) -> list[dict[str, Any]]:
+    """None where the registry does not know of such a thing."""
+    try:
+        found: list[dict[str, Any]] = ask(registry, "GET", f"/associations/subjects/{quote(subject, safe='')}")
+        return found
+    except Refused as error:
+        if error.status in NO_ASSOCIATIONS:
+            return []
+        raise CommandError(f"{error} ({error.code})", exit_code=FAILED) from None
+
+
+def associate(registry: Access, found: dict[str, Any]) -> bool:
+    """Whether the registry knows of such a thing."""
+    resource = {name: found[name] for name in OF_RESOURCE if name in found}
+    its = {name: found[name] for name in OF_ASSOCIATION if name in found}
+    try:
+        ask(registry, "POST", "/associations", {**resource, "associations": [its]})
+    except Refused as error:
+        if error.status not in NO_ASSOCIATIONS:
+            raise CommandError(f"{error} ({error.code})", exit_code=FAILED) from None
+        return False
+    return True
 
 
 def is_meant(context: str, prefix: str) -> bool:
@@ -237,6 +268,9 @@ def load(registry: Access, file: Path) -> None:
                 set_mode(registry, subject, mode["mode"])
             elif own(registry, "mode", subject) is not None:
                 asked(registry, "DELETE", of_settings("mode", subject))
+    left_out = [not associate(registry, line["association"]) for line in lines if "association" in line]
+    if any(left_out):
+        note(f"{sum(left_out)} associations are left out: the registry has none")
     for line in lines:
         if "mode" in line:
             set_mode(registry, line.get("subject"), line["mode"])
@@ -263,7 +297,7 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
             content = json.loads(line)
         except ValueError as error:
             raise CommandError(f"{file}, line {number}: {error}", exit_code=WRONG_USAGE) from None
-        if not isinstance(content, dict) or not ({"config", "mode", "version"} & set(content)):
+        if not isinstance(content, dict) or not (KNOWN_LINES & set(content)):
             raise CommandError(f"{file}, line {number}: not of an export", exit_code=WRONG_USAGE)
         found.append(content)
     return found
