@@ -4,38 +4,35 @@ from __future__ import annotations
 
 import base64
 import json
+import pickle
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 
 import pytest
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key
-from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
-from cryptography.x509 import load_pem_x509_certificates
 
 from moldau import Consumer, Producer
 from moldau.client.errors import SettingError
 from moldau.clients.registered import Avro
 from moldau.clients.schema_registry import RegistryFailed, SchemaRegistry
-from moldau.tls.authority import issue, open_authority
-from moldau.tls.stores import read_keys
-from moldau.web.passwords import hash_password
+from moldau.connect.converter_names import find_converter
+from moldau.connect.registered import RegisteredConverter
+from moldau.spark.values.plan import ValuePlan, read_plan
+from moldau.spark.values.registry import RegistryError
 from tests.support.broker import Broker
 from tests.support.command import run
 from tests.support.registry import QUICK, Registry
+from tests.support.registry_stores import LOGIN, PASSWORD, made_stores, secured_settings
 from tests.support.rest import Proxy
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("registry")
 
 USER = {"type": "record", "name": "User", "fields": [{"name": "x", "type": "int"}]}
-LOGIN = "ann:se:cret"
 BASIC = f"Basic {base64.b64encode(LOGIN.encode()).decode()}"
-PASSWORD = "changeit"
 
 
 @dataclass(frozen=True)
@@ -64,16 +61,7 @@ class Secured:
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     folder = tmp_path_factory.mktemp("secured")
     stores = made_stores(folder / "stores")
-    settings = {
-        "listeners": "https://127.0.0.1:0",
-        "inter.instance.protocol": "https",
-        "ssl.keystore.location": str(stores / "registry.pem"),
-        "ssl.truststore.location": str(stores / "ca.pem"),
-        "ssl.client.authentication": "REQUIRED",
-        "authentication.method": "BASIC",
-        "authentication.password.file": str(stores / "passwords"),
-        **QUICK,
-    }
+    settings = {**secured_settings(stores), "inter.instance.protocol": "https", **QUICK}
     with (
         Broker(folder / "broker", {"group.initial.rebalance.delay.ms": 0}) as broker,
         Registry(folder / "a", broker.address, settings) as one,
@@ -83,22 +71,6 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
             each.tls = ssl.create_default_context(cafile=str(stores / "ca.pem"))
             each.tls.load_cert_chain(stores / "ann.pem")
         yield Secured(broker, (one, other), stores)
-
-
-def made_stores(folder: Path) -> Path:
-    now = datetime.now(UTC)
-    authority = open_authority(folder, now)
-    issue(authority, "registry", now, ["127.0.0.1"])
-    keys = read_keys(issue(authority, "ann", now).read_bytes(), None, None)
-    key, chain = load_pem_private_key(keys.key.encode(), None), load_pem_x509_certificates(keys.certificates.encode())
-    (folder / "ann-key.pem").write_text(keys.key)
-    (folder / "ann-certificate.pem").write_text(keys.certificates)
-    locked = BestAvailableEncryption(PASSWORD.encode())
-    (folder / "ann.p12").write_bytes(serialize_key_and_certificates(b"ann", key, chain[0], chain[1:], locked))  # type: ignore[arg-type]
-    trusted = serialize_key_and_certificates(None, None, None, [authority.certificate], locked)
-    (folder / "trusted.p12").write_bytes(trusted)
-    (folder / "passwords").write_text(f"ann: {hash_password('se:cret', b'salt')},admin\n")
-    return folder
 
 
 def register(registry: Registry, subject: str, schema: Any, **headers: str) -> tuple[int, Any]:
@@ -130,7 +102,7 @@ def test_nobody_is_answered_without_a_certificate(secured: Secured) -> None:
         stranger.ask("GET", "/subjects", Authorization=BASIC)
 
 
-@pytest.mark.parametrize(
+every_store = pytest.mark.parametrize(
     "stores",
     [
         {"truststore_location": "ca.pem", "keystore_location": "ann.pem"},
@@ -140,10 +112,15 @@ def test_nobody_is_answered_without_a_certificate(secured: Secured) -> None:
     ],
     ids=["PEM", "PKCS12", "as in Python"],
 )  # fmt: skip
+
+
+def placed_in(folder: Path, stores: dict[str, str]) -> dict[str, str]:
+    return {name: str(folder / value) if name.endswith("location") else value for name, value in stores.items()}
+
+
+@every_store
 def test_python_s_serializers_ask_with_the_stores_of_java(secured: Secured, stores: dict[str, str]) -> None:
-    placed = {
-        name: str(secured.stores / value) if name.endswith("location") else value for name, value in stores.items()
-    }
+    placed = placed_in(secured.stores, stores)
     topic = f"t-{'-'.join(stores)}".replace("_", "-")
     properties = {"bootstrap.servers": secured.broker.address, **secured.properties(**placed)}
     with Producer(properties, value_serializer=Avro(USER)) as producer:
@@ -152,6 +129,29 @@ def test_python_s_serializers_ask_with_the_stores_of_java(secured: Secured, stor
     with Consumer({**properties, **reading}, value_deserializer=Avro()) as consumer:
         consumer.subscribe([topic])
         assert next(iter(consumer)).value == {"x": 7}
+
+
+@every_store
+def test_spark_and_connect_s_converters_ask_with_them_too(secured: Secured, stores: dict[str, str]) -> None:
+    properties = secured.properties(**placed_in(secured.stores, stores))
+    subject = f"spark-{'-'.join(stores)}".replace("_", "-")
+    assert register(secured.registries[0], f"{subject}-value", USER)[0] == 200
+    plan = read_plan({**properties, "value.format": "avro", "subscribe": subject})
+    assert plan.registry is not None and plan.value.kind is not None
+    assert plan.value.kind.simpleString() == "struct<x:int>"
+    travelled: ValuePlan = pickle.loads(pickle.dumps(plan))
+    assert travelled.registry is not None
+    assert json.loads(travelled.registry.latest(f"{subject}-value")) == USER
+    made = find_converter("io.confluent.connect.avro.AvroConverter")
+    assert issubclass(made, RegisteredConverter)
+    given = {**properties, "basic.auth.credentials.source": "USER_INFO"}
+    converter = made(made.CONFIG.checked(given))
+    assert isinstance(converter, RegisteredConverter)
+    assert json.loads(converter.registry.latest(f"{subject}-value")) == USER
+    stranger = made(made.CONFIG.checked(properties))
+    assert isinstance(stranger, RegisteredConverter)
+    with pytest.raises(RegistryError, match="401"):
+        stranger.registry.latest(f"{subject}-value")
 
 
 def test_the_login_may_stand_in_the_address(secured: Secured) -> None:

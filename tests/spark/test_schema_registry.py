@@ -79,12 +79,14 @@ class TestReading:
         rows = reads.batch(**options).orderBy("offset").collect()
         assert [row.value and row.value.asDict() for row in rows] == [ROW, None, None, None, ROW]
         assert bytes(rows[2]._corrupt_value) == registered(99)
-        for row, problem in zip(rows[1:4], ("zero byte", "404 Schema not found", "is PROTOBUF"), strict=True):
+        for row, problem in zip(rows[1:4], ("zero byte", "40403 Schema not found", "is PROTOBUF"), strict=True):
             assert problem in row._error
         kept = reads.batch(**options, mode="DROPMALFORMED", columns="offset,value", flatten="false")
         assert sorted(row.offset for row in kept.collect()) == [0, 4]
         failing = {**options, "mode": "FAILFAST", "startingOffsets": json.dumps({target: {"0": 2}})}
-        with pytest.raises(PySparkException, match=r"offset 2: the value .* does not decode as avro: .*404 Schema not"):
+        with pytest.raises(
+            PySparkException, match=r"offset 2: the value .* does not decode as avro: .*40403 Schema not"
+        ):
             reads.batch(**failing).collect()
 
     @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
@@ -122,7 +124,7 @@ class TestReading:
         assert [(row.key, row.value.asDict()) for row in named.collect()] == [(7, ROW)]
         given = reads.batch(**options, **{"key.schema": '"double"', "value.subject": "values"})
         assert [row.key for row in given.collect()] == [7.0]
-        with pytest.raises(PySparkException, match=r"'value\.subject': schema registry .* 404 Schema not found"):
+        with pytest.raises(PySparkException, match=r"'value\.subject': schema registry .* 40403 Schema not found"):
             reads.batch(**options, **{"key.subject": "keys"}).collect()
 
     def test_the_registry_wants_a_login(
@@ -173,7 +175,7 @@ class TestWriting:
         for register, stored in (("false", 0), ("true", 3), ("false", 6)):
             options = {"topic": target, **avro(registry), "auto.register.schemas": register}
             if not stored:
-                with pytest.raises(PySparkException, match="404 Schema not found"):
+                with pytest.raises(PySparkException, match="40403 Schema not found"):
                     save(values, address, **options)
                 assert registry.subjects == {}
                 continue

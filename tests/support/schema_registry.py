@@ -13,6 +13,10 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import unquote
 
+from moldau.schemas.model import guid_of
+
+NOT_FOUND: tuple[int, dict[str, Any]] = (404, {"error_code": 40403, "message": "Schema not found"})
+
 
 class SchemaRegistry:
     def __init__(self, user_info: str = "") -> None:
@@ -80,13 +84,15 @@ class SchemaRegistry:
         parts = [unquote(part) for part in path.partition("?")[0].split("/")[1:]]
         if parts[:2] == ["schemas", "ids"] and 0 < int(parts[2]) <= len(self.schemas):
             return 200, self.schemas[int(parts[2]) - 1]
+        if parts[:2] == ["schemas", "guids"]:
+            return next(((200, each) for each in self.schemas if guid_of(each["schema"]) == parts[2]), NOT_FOUND)
         if parts[0] == "subjects" and parts[2] == "versions" and parts[1] in self.subjects:
             versions = self.subjects[parts[1]]
             version = len(versions) if parts[3] == "latest" else int(parts[3])
             if 0 < version <= len(versions):
                 schema_id = versions[version - 1]
                 return 200, {"id": schema_id, "version": version, **self.schemas[schema_id - 1]}
-        return 404, {"error_code": 40403, "message": "Schema not found"}
+        return NOT_FOUND
 
     def post(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         parts = [unquote(part) for part in path.split("/")[1:]]

@@ -18,9 +18,8 @@ from moldau.client.errors import SettingError
 from moldau.client.settings import read_tls
 from moldau.client.tls import context_for
 from moldau.clients.properties import texts
+from moldau.clients.registry_keys import PREFIX, SSL, URL
 
-PREFIX: Final = "schema.registry."
-SSL: Final = f"{PREFIX}ssl."
 TOKEN_SOURCE: Final = "bearer.auth.credentials.source"
 STATIC_TOKEN: Final = "STATIC_TOKEN"
 
@@ -43,9 +42,9 @@ class Access:
     def of(cls, properties: Mapping[str, object]) -> Access:
         """Raises SettingError."""
         given = texts({name: value for name, value in properties.items() if value is not None})
-        urls = [part.strip() for part in given.get("schema.registry.url", "").split(",") if part.strip()]
+        urls = [part.strip() for part in given.get(URL, "").split(",") if part.strip()]
         if not urls:
-            raise SettingError("schema.registry.url", "is missing; expected http://host:8081")
+            raise SettingError(URL, "is missing; expected http://host:8081")
         return cls(addresses(urls, either(given, "basic.auth.user.info"), token_of(given)), tls_of(given))
 
     def opened(self, request: Any, seconds: float) -> Any:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -25,9 +26,12 @@ from moldau.connect.topic_creation import rules_of, settings_of
 from moldau.connect.transforms import Stage
 from moldau.connect.transforms.catalogue import PREDICATES, TRANSFORMS, find_predicate, find_transform
 
+log = logging.getLogger(__name__)
+
 NEAR: Final = 0.8
 Given = Mapping[str, str | None]
 CONVERTER_KEYS: Final = ("key.converter", "value.converter")
+OF_EVERY_CONVERTER: Final = frozenset({"converter.type"})
 OPEN: Final = (
     *(f"{key}." for key in CONVERTER_KEYS),
     "header.converter.",
@@ -270,8 +274,11 @@ def make_converter(given: Given, key: str, worker: WorkerDefaults) -> Converter:
     name = chosen.get(key)
     if not name:
         raise ConfigError(key, None, "neither the connector nor the worker has one")
-    made = find_converter(name)
-    return made({**with_prefix(chosen, f"{key}."), **made.CONFIG.checked(with_prefix(chosen, f"{key}."))})
+    made, own = find_converter(name), with_prefix(chosen, f"{key}.")
+    unused = sorted(own.keys() - {each.name for each in made.CONFIG} - OF_EVERY_CONVERTER)
+    if unused and made in CONVERTERS.values():
+        log.warning("%s does not know these settings, which have no effect: %s", made.__name__, ", ".join(unused))
+    return made({**own, **made.CONFIG.checked(own)})
 
 
 def make_stages(given: Given) -> Sequence[Stage]:

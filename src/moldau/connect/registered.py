@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
-from urllib.parse import unquote, urlsplit, urlunsplit
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType
 
+from moldau.clients.registry_keys import ACCESS_KEYS, NAMES, of_access
 from moldau.config.definition import ConfigError, ConfigType
 from moldau.connect.converters import ERROR, ShapedConverter, Side, failed
 from moldau.connect.definitions import REQUIRED, ConfigDef, Key, one_of
@@ -53,14 +53,18 @@ def topic_strategy(name: str, value: Any) -> None:
         raise ConfigError(name, value, "only TopicNameStrategy is known here: the subject is <topic>-key or -value")
 
 
+def sentence(doc: str) -> str:
+    return f"{doc[0].upper()}{doc[1:]}."
+
+
 class RegisteredConverter(ShapedConverter):
     problem = UNFRAMED
     FORMAT: ClassVar = AVRO
     CONFIG = ConfigDef(
         Key("schema.registry.url", default=REQUIRED, doc="The registry, or several.", importance="HIGH", check=urls),
         Key("basic.auth.credentials.source", default=URL, doc="Where the login is.", check=one_of(URL, USER_INFO)),
-        Key("basic.auth.user.info", ConfigType.PASSWORD, doc="`user:password` for the registry."),
-        Key("schema.registry.basic.auth.user.info", ConfigType.PASSWORD, doc="The same under its other name."),
+        *(Key(each.name, ConfigType.PASSWORD if each.secret else ConfigType.STRING, doc=sentence(each.doc))
+          for each in ACCESS_KEYS),
         Key("auto.register.schemas", ConfigType.BOOLEAN, "true", "Whether a source adds its schemas to subjects."),
         Key("key.subject.name.strategy", default=TOPIC_STRATEGY, doc="TopicNameStrategy.", check=topic_strategy),
         Key("value.subject.name.strategy", default=TOPIC_STRATEGY, doc="TopicNameStrategy.", check=topic_strategy),
@@ -68,16 +72,11 @@ class RegisteredConverter(ShapedConverter):
 
     @property
     def registry(self) -> Registry:
-        config = self.config
-        plain, in_url = [], ""
-        for url in urls_of(config["schema.registry.url"]):
-            parts = urlsplit(url)
-            login, at, host = parts.netloc.rpartition("@")
-            in_url = unquote(login) if at else in_url
-            plain.append(urlunsplit(parts._replace(netloc=host)))
-        named = config["basic.auth.user.info"] or config["schema.registry.basic.auth.user.info"] or ""
-        chosen = named if config["basic.auth.credentials.source"] == USER_INFO else in_url
-        return Registry(tuple(plain), chosen)
+        """A login of the settings counts where basic.auth.credentials.source says so; one in an address always does."""
+        given = {name: str(self.config[name]) for name in NAMES if self.config.get(name) is not None}
+        if self.config["basic.auth.credentials.source"] != USER_INFO:
+            given = {name: text for name, text in given.items() if not name.endswith("basic.auth.user.info")}
+        return Registry(tuple(urls_of(self.config["schema.registry.url"])), of_access(given))
 
     def encode(self, side: Side) -> Column:
         found: Column = self.checked(side)["bytes"]

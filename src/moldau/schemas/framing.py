@@ -49,6 +49,11 @@ def read_frame(value: bytes) -> Framed:
     raise FramingError(f"no schema id before it: it begins with {bytes(value[:5]).hex() or 'nothing'}")
 
 
+def head_of(value: bytes) -> bytes:
+    """The part of a value that names its schema, whether it does so or not."""
+    return value[: GUID_SIZE if value[:1] == bytes([BY_GUID]) else PREFIX.size]
+
+
 def written_indexes(indexes: tuple[int, ...]) -> bytes:
     if indexes == (0,):
         return b"\0"

@@ -54,8 +54,10 @@ def written(schema: Any, value: Any) -> bytes:
 
 
 def batch_of(*values: bytes | None) -> pa.RecordBatch:
+    headers = pa.nulls(len(values), pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
     return pa.RecordBatch.from_arrays(
-        [pa.array(values, pa.binary()), pa.array(range(len(values)), pa.int64())], names=["value", "offset"]
+        [pa.array(values, pa.binary()), pa.array(range(len(values)), pa.int64()), headers],
+        names=["value", "offset", "headers"],
     )
 
 
@@ -143,10 +145,13 @@ def asked_for_ids(registry: SchemaRegistry) -> list[str]:
 
 def test_an_id_without_a_usable_schema_follows_the_mode(registry: SchemaRegistry) -> None:
     unusable = [
-        (99, "404 Schema not found"),
+        (99, "40403 Schema not found"),
         (registry.add("p-value", "syntax", schemaType="PROTOBUF"), "is PROTOBUF, not AVRO"),
         (registry.add("r-value", '"long"', references=[{"name": "x"}]), "without its subject and version"),
-        (registry.add("g-value", '"long"', references=[{"name": "x", "subject": "gone", "version": 3}]), "404 Schema"),
+        (
+            registry.add("g-value", '"long"', references=[{"name": "x", "subject": "gone", "version": 3}]),
+            "40403 Schema",
+        ),
         (registry.add("m-value", '"long"', references=[{"name": "x", "subject": "p-value", "version": 1}]), "PROTOBUF"),
         (registry.add("n-value", "not a schema <<"), "cannot be read: this is not the JSON of an Avro schema"),
         (

@@ -89,7 +89,12 @@ def test_rows_with_and_without_their_schema(registry: SchemaRegistry) -> None:
     )  # fmt: skip
     assert rows == [row, None, None, None, None, None, row, None, None]
     assert set(errors) == {2, 3, 4, 5, 7, 8}
-    for place, problem in ((2, "is AVRO, not JSON"), (3, "404 Schema not found"), (4, "no schema id"), (5, "nothing")):
+    for place, problem in (
+        (2, "is AVRO, not JSON"),
+        (3, "40403 Schema not found"),
+        (4, "no schema id"),
+        (5, "nothing"),
+    ):
         assert problem in errors[place]
     assert len([each for each in registry.requests if "/ids/99" in each]) == 1
     narrow = plan_of(registry, **{"value.schema": "id INT"})

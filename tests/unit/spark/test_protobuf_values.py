@@ -177,7 +177,7 @@ def test_the_writers_schema_says_which_message_it_is(registry: SchemaRegistry) -
     assert rows == [{**EMPTY, "id": 5}, *[None] * 7]
     for row, problem in enumerate(
         ("it is a shop.Other, not a shop.Order", "lead nowhere", "it is a shop.Invoice", "is AVRO, not PROTOBUF",
-         "404 Schema not found", "no schema id before it", "indexes are cut off"), 1
+         "40403 Schema not found", "no schema id before it", "indexes are cut off"), 1
     ):  # fmt: skip
         assert problem in errors[row]
 

@@ -2,6 +2,7 @@
 
 bare         one value, written with the schema that was given
 registered   0x00, int32 id of the writer's schema in the registry, one value; read as the schema that was given
+by GUID      0x01, 16 bytes of GUID, one value; likewise. From a header these are put before the value
 
 A record with an id that gives no schema is a bad record. A registry that cannot be asked says nothing about the
 record, so that ends the read.
@@ -13,12 +14,14 @@ import io
 import time
 from collections.abc import Callable
 from typing import Any, Final
+from uuid import UUID
 
 import fastavro
 import pyarrow as pa
 from pyspark.sql.types import DataType
 
 from moldau.schemas.avro_references import full_name
+from moldau.schemas.framing import BY_GUID, GUID_SIZE, read_frame
 from moldau.spark.values.avro_types import Schema, parse_avro, without_conversions
 from moldau.spark.values.json_values import Errors
 from moldau.spark.values.raw_types import arrow_type
@@ -41,7 +44,7 @@ class AvroDecoder:
         self._reader = fastavro.parse_schema(without_conversions(parsed))
         self._stored = stored_type(parsed, {})
         self._registry = registry
-        self._writers: Known[int, Schema] = Known(self._asked, monotonic)
+        self._writers: Known[int | UUID, Schema] = Known(self._asked, monotonic)
 
     def decode(self, column: pa.Array) -> tuple[pa.Array, Errors]:
         rows: list[Any] = []
@@ -65,14 +68,8 @@ class AvroDecoder:
     def _read(self, data: bytes) -> Any:
         writer, start = self._reader, 0
         if self._registry is not None:
-            if len(data) < PREFIX.size:
-                raise ValueError(f"{len(data)} bytes are too few for a schema id")
-            magic, schema_id = PREFIX.unpack_from(data)
-            if magic != MAGIC:
-                raise ValueError(f"it begins with {magic}, not with the zero byte of a registered schema")
-            if schema_id < 0:
-                raise ValueError(f"{schema_id} is no id of a schema")
-            writer, start = self._writers.get(schema_id), PREFIX.size
+            schema, start = named_schema(data)
+            writer = self._writers.get(schema)
         stream = io.BytesIO(data)
         stream.seek(start)
         value = fastavro.schemaless_reader(stream, writer, None if writer is self._reader else self._reader)
@@ -90,15 +87,15 @@ class AvroDecoder:
             return said
         return f"{said}; the schema it is read with has to be the one it was written with, down to what may be null"
 
-    def _asked(self, schema_id: int) -> Schema:
+    def _asked(self, schema: int | UUID) -> Schema:
         assert self._registry is not None
-        text = self._registry.schema_of(schema_id)
+        text = self._registry.schema_of(schema)
         if text == self._text:
             return self._reader
         try:
             return fastavro.parse_schema(without_conversions(parse_avro(text)))
         except Exception as error:  # what is no Avro makes fastavro fail in many ways
-            raise SchemaRefused(f"schema {schema_id} cannot be read: {error}") from error
+            raise SchemaRefused(f"schema {schema} cannot be read: {error}") from error
 
     def _built(self, rows: list[Any]) -> pa.Array:
         return pa.array(rows, self._stored).cast(arrow_type(self._kind))
@@ -112,6 +109,20 @@ class AvroDecoder:
                 errors[row] = str(error)
                 parts.append(self._built([None]))
         return pa.concat_arrays(parts) if parts else pa.array([], arrow_type(self._kind))
+
+
+def named_schema(data: bytes) -> tuple[int | UUID, int]:
+    """The id or the GUID of the schema that a value names, and where what follows begins."""
+    if data[:1] == bytes([BY_GUID]) and len(data) >= GUID_SIZE:
+        return read_frame(data)
+    if len(data) < PREFIX.size:
+        raise ValueError(f"{len(data)} bytes are too few for a schema id")
+    magic, schema_id = PREFIX.unpack_from(data)
+    if magic != MAGIC:
+        raise ValueError(f"it begins with {magic}, not with the zero byte of a registered schema")
+    if schema_id < 0:
+        raise ValueError(f"{schema_id} is no id of a schema")
+    return schema_id, PREFIX.size
 
 
 TIMES: Final = {

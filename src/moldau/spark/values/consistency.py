@@ -7,11 +7,11 @@ from typing import Final
 
 from pyspark.sql.types import DataType, StructType
 
+from moldau.clients.registry_keys import NAMES, URL
 from moldau.spark.option_table import OptionError
 from moldau.spark.values.options import JSON_SCHEMA, PROTOBUF, RAW, REGISTERED
 
-REGISTRY: Final = "schema.registry.url"
-LOGIN: Final = "schema.registry.basic.auth.user.info"
+REGISTRY: Final = URL
 REGISTER: Final = "auto.register.schemas"
 
 # In all of these `options` have their names in lower case, and `formats` says what key and value are.
@@ -33,7 +33,7 @@ def check_registry_options(options: Mapping[str, str], formats: Mapping[str, str
             raise OptionError(subject, f"has no meaning with {side}.format={form}")
         if subject in options and not options[subject].strip():
             raise OptionError(subject, "is empty")
-    for name in (LOGIN, REGISTER, *(f"{side}.subject" for side in formats)):
+    for name in (*NAMES, REGISTER, *(f"{side}.subject" for side in formats)):
         if name in options and REGISTRY not in options:
             raise OptionError(name, f"has no meaning without {REGISTRY}")
 

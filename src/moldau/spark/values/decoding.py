@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
+from moldau.schemas.framing import KEY_HEADER, VALUE_HEADER
 from moldau.spark.errors import SourceError
 from moldau.spark.values.json_values import Errors
-from moldau.spark.values.options import DROPMALFORMED, FAILFAST, JSON_SCHEMA, PROTOBUF
-from moldau.spark.values.plan import ERROR, OFFSET, Side, ValuePlan
+from moldau.spark.values.options import DROPMALFORMED, FAILFAST, JSON_SCHEMA, PROTOBUF, REGISTERED
+from moldau.spark.values.plan import ERROR, HEADERS, KEY, OFFSET, VALUE, Side, ValuePlan
 
 SHOWN_BYTES: Final = 60
+SCHEMA_HEADERS: Final = {KEY: KEY_HEADER, VALUE: VALUE_HEADER}
 
 
 class Decoder(Protocol):
@@ -91,7 +94,7 @@ class BatchDecoder:
         failed: dict[str, Errors] = {}
         for side, decoder in self._decoders:
             source = arrays.pop(side.name)
-            decoded, errors = decoder.decode(source)
+            decoded, errors = decoder.decode(self._named(side, source, batch))
             failed[side.name] = errors
             if errors and self._plan.mode == FAILFAST:
                 raise self._refusal(side, source, batch, errors)
@@ -104,6 +107,17 @@ class BatchDecoder:
             dropped = set(bad)
             return found.take(pa.array([row for row in range(batch.num_rows) if row not in dropped], pa.int64()))
         return found
+
+    def _named(self, side: Side, source: pa.Array, batch: pa.RecordBatch) -> pa.Array:
+        """What names the schema in a header is put before the value, where it stands otherwise."""
+        if self._plan.registry is None or side.format not in REGISTERED:
+            return source
+        headers, named = batch.column(HEADERS), SCHEMA_HEADERS[side.name]
+        if pc.index(headers.values.field("key"), pa.scalar(named)).as_py() < 0:
+            return source
+        heads = [head_in(each, named) for each in headers.to_pylist()]
+        values = zip(heads, source.to_pylist(), strict=True)
+        return pa.array([head + value if head and value is not None else value for head, value in values], pa.binary())
 
     def _fields(self, side: Side, decoded: pa.Array) -> dict[str, pa.Array]:
         if self._plan.flatten and isinstance(side.kind, StructType):
@@ -119,6 +133,11 @@ class BatchDecoder:
             f"{self._where}, offset {offset}: the {side.name} {shown} does not decode as {side.format}: {errors[row]} "
             "(mode=FAILFAST; PERMISSIVE keeps the row with the error, DROPMALFORMED leaves it out)"
         )
+
+
+def head_in(headers: list[dict[str, Any]] | None, name: str) -> bytes | None:
+    """The last of the headers with this name, as Kafka's clients take it."""
+    return next((each["value"] for each in reversed(headers or ()) if each["key"] == name), None)
 
 
 def only(source: pa.Array, errors: Errors) -> pa.Array:

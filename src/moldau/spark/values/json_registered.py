@@ -10,11 +10,12 @@ import json
 import time
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 from pyspark.sql.types import DataType
 
-from moldau.schemas.framing import PREFIX, read_frame
+from moldau.schemas.framing import head_of, read_frame
 from moldau.schemas.model import JSON
 from moldau.spark.values.json_values import Errors, JsonDecoder
 from moldau.spark.values.registry import Known, Registry, SchemaRefused
@@ -23,29 +24,28 @@ from moldau.spark.values.registry import Known, Registry, SchemaRefused
 class RegisteredJsonDecoder:
     def __init__(self, kind: DataType, registry: Registry, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._json = JsonDecoder(kind)
-        self._known = Known[int, object](lambda schema_id: registry.by_id(schema_id, JSON), monotonic)
+        self._known = Known[int | UUID, object](lambda schema: registry.by_id(schema, JSON), monotonic)
 
     def decode(self, column: pa.Array) -> tuple[pa.Array, Errors]:
         # Arrow's own slicing of binary values miscounts where an array is a part of another (seen in 25).
         values = column.to_pylist()
         refused = self._refused(values)
         payload = [
-            None if value is None or row in refused else value[PREFIX.size :] for row, value in enumerate(values)
+            None if value is None or row in refused else value[len(head_of(value)) :]
+            for row, value in enumerate(values)
         ]
         decoded, errors = self._json.decode(pa.array(payload, pa.binary()))
         return decoded, refused | errors
 
     def _refused(self, values: list[bytes | None]) -> Errors:
         """The rows with no schema id before them, or with one of no JSON Schema; few ids stand before many rows."""
-        heads = [None if value is None else value[: PREFIX.size] for value in values]
+        heads = [None if value is None else head_of(value) for value in values]
         reasons = {head: why for head in set(heads) if head is not None and (why := self._reason(head)) is not None}
         return {row: reasons[head] for row, head in enumerate(heads) if head in reasons} if reasons else {}
 
     def _reason(self, head: bytes) -> str | None:
         try:
-            frame = read_frame(head)
-            assert isinstance(frame.schema, int)
-            self._known.get(frame.schema)
+            self._known.get(read_frame(head).schema)
         except (SchemaRefused, ValueError) as error:
             return str(error)
         return None

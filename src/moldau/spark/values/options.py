@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from moldau.clients.registry_keys import ACCESS_KEYS
 from moldau.spark.option_table import EVERYWHERE, READ, WRITE, Option
 
 RAW: Final = "raw"
@@ -67,11 +68,12 @@ VALUE_OPTIONS: Final = (
         "schema.registry.url",
         EVERYWHERE,
         "",
-        "for `avro`, `protobuf` and `jsonschema`: the schema registry, several separated by commas. Values then begin "
-        "with a zero byte and the 4-byte id of their schema, and for `protobuf` the path to the message in its file, "
-        "as Confluent's serializers write them. Without it they are bare Avro or Protobuf",
+        "for `avro`, `protobuf` and `jsonschema`: the schema registry, several separated by commas; `user:password@` "
+        "may stand before a host. Values then begin with a zero byte and the 4-byte id of their schema, and for "
+        "`protobuf` the path to the message in its file, as Confluent's serializers write them. Without it they are "
+        "bare Avro or Protobuf. Files of its keys and certificates have to be there on every executor",
     ),
-    Option("schema.registry.basic.auth.user.info", EVERYWHERE, "", "`user:password` for the schema registry"),
+    *(Option(each.name, EVERYWHERE, "", each.doc) for each in ACCESS_KEYS),
     Option(
         "value.subject",
         EVERYWHERE,

@@ -13,10 +13,10 @@ from typing import Final
 
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructField, StructType
 
+from moldau.clients.registry_keys import of_access
 from moldau.spark.option_table import OptionError, read_choice, read_flag
 from moldau.spark.values.avro_types import parse_avro, spark_type
 from moldau.spark.values.consistency import (
-    LOGIN,
     REGISTER,
     REGISTRY,
     check_decoding,
@@ -25,13 +25,14 @@ from moldau.spark.values.consistency import (
     check_written_schemas,
 )
 from moldau.spark.values.ddl import SchemaError, parse_type
-from moldau.spark.values.options import AVRO, FORMATS, JSON_SCHEMA, MODES, PERMISSIVE, PROTOBUF, RAW
+from moldau.spark.values.options import AVRO, FORMATS, JSON_SCHEMA, MODES, PERMISSIVE, PROTOBUF, RAW, REGISTERED
 from moldau.spark.values.registry import Registry, RegistryError, Whole
 
 KEY: Final = "key"
 VALUE: Final = "value"
 ERROR: Final = "_error"
 OFFSET: Final = "offset"
+HEADERS: Final = "headers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +102,14 @@ class ValuePlan:
         return [*(StructField(side.corrupt, BinaryType()) for side in sides), StructField(ERROR, StringType())]
 
     def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """The columns of the record that these columns are made of; the offset too, to say where a row is."""
+        """The columns of the record that these columns are made of; headers where a schema may be named in one, and the
+        offset, to say where a row is."""
         needed: dict[str, None] = {}
         for column in columns:
             sides = [side for side in self.sides if column in self._made_of(side)]
             needed |= dict.fromkeys([side.name for side in sides] or [column])
+            if self.registry is not None and any(side.format in REGISTERED for side in sides):
+                needed.setdefault(HEADERS)
         if self.typed:
             needed.setdefault(OFFSET)
         return tuple(needed)
@@ -190,7 +194,7 @@ def read_registry(options: Mapping[str, str]) -> Registry | None:
     urls = tuple(part.strip() for part in text.split(",") if part.strip())
     if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
         raise OptionError(REGISTRY, f"{text!r} is no address such as http://registry:8081")
-    return Registry(urls, options.get(LOGIN, ""))
+    return Registry(urls, of_access(options))
 
 
 def read_side(name: str, form: str, options: Mapping[str, str], registry: Registry | None) -> Side:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
+from uuid import UUID
 
 import pyarrow as pa
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -79,23 +80,21 @@ class ProtobufDecoder:
         begins = 0
         if self._registry is not None:
             frame = read_frame(data)
-            if not isinstance(frame.schema, int):
-                raise ValueError("its schema is named by a GUID, which is not looked up here")
             indexes, begins = read_indexes(data, frame.begins)
             written = self._files.get((frame.schema, indexes))
             if written != self._name:
                 raise ValueError(f"it is a {written}, not a {self._name}")
         return self._get(self._message.FromString(data[begins:]))
 
-    def _asked(self, place: tuple[int, tuple[int, ...]]) -> str:
-        """The name of the message that values with this id and these indexes hold."""
+    def _asked(self, place: tuple[int | UUID, tuple[int, ...]]) -> str:
+        """The name of the message that values with this schema and these indexes hold."""
         assert self._registry is not None
-        schema_id, indexes = place
-        found = self._registry.by_id(schema_id, PROTOBUF)
+        schema, indexes = place
+        found = self._registry.by_id(schema, PROTOBUF)
         try:
             return name_at(files_of(found.text, found.referred)[-1], indexes)
         except SchemaError as error:
-            raise SchemaRefused(f"schema {schema_id} cannot be read: {error}") from None
+            raise SchemaRefused(f"schema {schema} cannot be read: {error}") from None
 
     def _built(self, rows: list[Any], errors: Errors) -> pa.Array:
         target = arrow_type(self._kind)

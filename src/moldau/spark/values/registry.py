@@ -1,5 +1,6 @@
 """A schema registry over HTTP, as Confluent's and its relatives serve it.
 
+    GET  /schemas/guids/{guid}                  likewise
     GET  /schemas/ids/{id}                      {"schema": "…", "schemaType": "AVRO" by default, "references": […]}
     GET  /subjects/{subject}/versions/{version} {"id": 7, "schema": "…", "references": […]}; "latest" is one too
     POST /subjects/{subject}                    {"schema": "…"} -> {"id": 7} if the subject has it
@@ -14,7 +15,6 @@ a 404 without one comes from a wrong address, or from a proxy whose registry is 
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,19 +23,21 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
+from moldau.clients.registry_keys import URL
 from moldau.schemas.avro_references import merged
 from moldau.schemas.model import AVRO, PROTOBUF
 from moldau.spark.errors import SourceError
 
 if TYPE_CHECKING:
-    from urllib.error import HTTPError
+    from uuid import UUID
+
+    from moldau.clients.schema_registry import RegistryFailed, SchemaRegistry
 
 PREFIX: Final = Struct(">bi")
 """What a registered value begins with: a zero byte and the id of its schema."""
 MAGIC: Final = 0
-SECONDS: Final = 10.0
-SERVER_ERRORS: Final = 500
-CONTENT: Final = "application/vnd.schemaregistry.v1+json"
+NOT_FOUND: Final = 404
+SHORTEST_CODE: Final = 10_000
 FORMS: Final = {PROTOBUF: "?format=serialized"}
 """Descriptors, which need no compiler; registries that do not know the form give text."""
 REFUSED_SECONDS: Final = 10.0
@@ -64,20 +66,23 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
+    """Travels to the executors: each of their processes has a client of its own."""
+
     urls: tuple[str, ...]
-    user_info: str = ""
+    settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Who asks, and whom it trusts: see `moldau.clients.registry_keys`."""
 
     def __repr__(self) -> str:
-        return f"Registry(urls={self.urls!r})"
+        return f"Registry(urls={tuple(url.rpartition('@')[2] for url in self.urls)!r})"
 
-    def schema_of(self, schema_id: int) -> str:
-        return schema_by_id(self, schema_id)
+    def schema_of(self, schema: int | UUID) -> str:
+        return schema_by_id(self, schema)
 
     def latest(self, subject: str) -> str:
         return whole_schema(self, self.version(subject, "latest"), f"subject {subject}")
 
-    def by_id(self, schema_id: int, kind: str) -> Whole:
-        return whole_by_id(self, schema_id, kind)
+    def by_id(self, schema: int | UUID, kind: str) -> Whole:
+        return whole_by_id(self, schema, kind)
 
     def latest_of(self, subject: str, kind: str) -> Whole:
         return collected(self, self.version(subject, "latest", kind), f"subject {subject}", kind)
@@ -89,48 +94,37 @@ class Registry:
         return schema_id_of(self, subject, schema, kind, register)
 
     def ask(self, path: str, body: dict[str, str] | None = None) -> dict[str, Any]:
-        from urllib.error import HTTPError
+        from moldau.client.errors import SettingError
+        from moldau.clients.schema_registry import RegistryFailed
 
-        problem = ""
-        for url in self.urls:
-            try:
-                return self._ask(url.rstrip("/") + path, body)
-            except HTTPError as error:
-                refused = refusal(f"schema registry {url}{path}", error)
-                if error.code < SERVER_ERRORS:
-                    raise refused from None
-                problem = str(refused)
-            except (OSError, ValueError) as error:
-                problem = f"schema registry {url}{path}: {error}"
-        raise RegistryError(problem)
+        try:
+            return client_of(self).ask(path, body)
+        except RegistryFailed as error:
+            raise refusal(error) from None
+        except SettingError as error:
+            raise RegistryError(str(error)) from None
 
-    def _ask(self, url: str, body: dict[str, str] | None) -> dict[str, Any]:
-        from urllib.request import Request, urlopen  # costs tens of milliseconds, and most planners never ask
 
-        headers = {"Accept": CONTENT}
-        if self.user_info:
-            headers["Authorization"] = f"Basic {base64.b64encode(self.user_info.encode()).decode()}"
-        data = None
-        if body is not None:
-            data = json.dumps(body).encode()
-            headers["Content-Type"] = CONTENT
-        request = Request(url, data, headers)
-        with urlopen(request, timeout=SECONDS) as answer:
-            found = json.loads(answer.read())
-        if not isinstance(found, dict):
-            raise ValueError("the answer is no JSON object")
-        return found
+@lru_cache(maxsize=100)
+def client_of(registry: Registry) -> SchemaRegistry:
+    from moldau.clients.schema_registry import SchemaRegistry  # tens of milliseconds, and most planners never ask
+
+    return SchemaRegistry.of({URL: ",".join(registry.urls), **dict(registry.settings)})
+
+
+def path_of(schema: int | UUID) -> str:
+    return f"/schemas/ids/{schema}" if isinstance(schema, int) else f"/schemas/guids/{schema}"
 
 
 @lru_cache(maxsize=10_000)
-def schema_by_id(registry: Registry, schema_id: int) -> str:
-    return whole_schema(registry, registry.ask(f"/schemas/ids/{schema_id}"), f"schema {schema_id}")
+def schema_by_id(registry: Registry, schema: int | UUID) -> str:
+    return whole_schema(registry, registry.ask(path_of(schema)), f"schema {schema}")
 
 
 @lru_cache(maxsize=10_000)
-def whole_by_id(registry: Registry, schema_id: int, kind: str) -> Whole:
-    answer = registry.ask(f"/schemas/ids/{schema_id}{FORMS.get(kind, '')}")
-    return collected(registry, answer, f"schema {schema_id}", kind)
+def whole_by_id(registry: Registry, schema: int | UUID, kind: str) -> Whole:
+    answer = registry.ask(f"{path_of(schema)}{FORMS.get(kind, '')}")
+    return collected(registry, answer, f"schema {schema}", kind)
 
 
 @lru_cache(maxsize=1000)
@@ -198,19 +192,10 @@ def schema_text(answer: dict[str, Any], what: str, wanted: str = AVRO) -> str:
     return str(answer["schema"])
 
 
-def refusal(request: str, error: HTTPError) -> RegistryError:
-    body = json_object(error)
-    problem = f"{request}: {error.code} {body.get('message', error.reason)}"
-    own_code = str(body.get("error_code", ""))
-    return SchemaRefused(problem) if own_code.startswith("404") and len(own_code) > 3 else RegistryError(problem)
-
-
-def json_object(error: HTTPError) -> dict[str, Any]:
-    try:
-        found = json.loads(error.read())
-    except (ValueError, OSError):
-        return {}
-    return found if isinstance(found, dict) else {}
+def refusal(error: RegistryFailed) -> RegistryError:
+    """The registry's own codes have five digits; a plain 404 is that of something else at this address."""
+    own = error.code > SHORTEST_CODE and error.code // 100 == NOT_FOUND
+    return SchemaRefused(str(error)) if own else RegistryError(str(error))
 
 
 class Known(Generic[K, V]):
