@@ -14,7 +14,7 @@ from tests.support.registry import QUICK, Registry
 
 pytestmark = pytest.mark.xdist_group("registry")
 
-SETTINGS = {**QUICK, "schema.timeout.ms": "6000", "kafkastore.timeout.ms": "3000", "schema.workers": "1"}
+SETTINGS = {**QUICK, "schema.timeout.ms": "9000", "kafkastore.timeout.ms": "5000", "schema.workers": "1"}
 HARD = [{"anyOf": [{"const": f"{row} {column}"} for column in range(60)]} for row in range(60)]
 """Compared with itself turned around, it takes longer than any of these settings allow."""
 

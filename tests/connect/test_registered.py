@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import json
 import sqlite3
@@ -21,9 +22,11 @@ from google.logging.type.http_request_pb2 import HttpRequest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from moldau.clients.registry_access import Access
 from moldau.connect.converter_names import find_converter
 from moldau.connect.converters import Converter, Side
 from moldau.connect.definitions import ConfigRefused
+from moldau.connect.registered import RegisteredConverter
 from moldau.spark.errors import SourceError
 from moldau.testing import Registry
 from tests.connect.sink_batches import Delivered, delivered
@@ -163,8 +166,12 @@ def test_settings_that_do_not_go_together_are_refused(registry: Registry) -> Non
         find_converter(AVRO).CONFIG.checked({})
     config = {"schema.registry.url": "http://a:b%40c@one:1,http://two:2/"}
     made = find_converter(AVRO)(find_converter(AVRO).CONFIG.checked(config))
-    assert made.registry.urls == ("http://one:1", "http://two:2")  # type: ignore[attr-defined]
-    assert made.registry.user_info == "a:b@c"  # type: ignore[attr-defined]
+    assert isinstance(made, RegisteredConverter)
+    assert "a:b" not in repr(made.registry)
+    access = Access.of({"schema.registry.url": ",".join(made.registry.urls), **dict(made.registry.settings)})
+    logins = [base64.b64decode(each.authorization.removeprefix("Basic ")) for each in access.addresses]
+    assert [each.url for each in access.addresses] == ["http://one:1", "http://two:2"]
+    assert logins == [b"a:b@c", b""], "each address has its own, as in Java's clients"
 
 
 def test_a_registry_that_is_away_is_no_fault_of_a_record(spark: SparkSession, tmp_path: Path) -> None:
