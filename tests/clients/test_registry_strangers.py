@@ -1,14 +1,18 @@
-"""Members of the registries' group that are no registries."""
+"""Members of the registries' group that are no registries, and elections that fail in ways nobody thought of."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from moldau.client.cluster import Cluster, CoordinatorKind
 from moldau.client.settings import ClientSettings
+from moldau.registry.election import Election
+from moldau.registry.node import RegistrySettings, running
 from moldau.types.error_codes import ErrorCode
 from moldau.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from moldau.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
@@ -61,3 +65,23 @@ def test_a_stranger_in_the_group_does_not_end_the_election(tmp_path: Path, metad
         cluster.to_coordinator(CoordinatorKind.GROUP, GROUP, leaving, LeaveGroupResponse, max_version=3)
         status, body = registry.ask("POST", "/subjects/s/versions", {"schema": '"int"'})
         assert status == 200, body
+
+
+def test_an_election_that_fails_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync, failures = Election._sync, iter([RuntimeError("out of the blue")])
+
+    def failing(self: Election, cluster: Cluster, members: list[Any]) -> None:
+        for failure in failures:
+            raise failure
+        sync(self, cluster, members)
+
+    monkeypatch.setattr(Election, "_sync", failing)
+
+    async def play(broker: str) -> None:
+        settings = {**QUICK, "kafkastore.bootstrap.servers": broker, "listeners": "http://127.0.0.1:0"}
+        async with running(RegistrySettings.of(settings)) as (_, registry):
+            await asyncio.wait_for(registry.until_ready(), 60)
+            assert registry.leads and next(failures, None) is None
+
+    with Broker(tmp_path / "broker", {"group.initial.rebalance.delay.ms": 0}) as broker:
+        asyncio.run(play(broker.address))

@@ -153,3 +153,12 @@ def test_who_waits_for_a_worker_in_vain_is_told() -> None:
         with pytest.raises(RegistryError, match="no process that reads schemas was free") as refused:
             rules.register("s", {"schema": '"int"'}, normalize=False)
     assert refused.value.code == 50002
+
+
+def test_half_of_a_pair_of_surrogates_that_another_registry_has_stored_stays_escaped() -> None:
+    text = '{"type":"enum","name":"E","symbols":["A"],"doc":"\\ud800"}'
+    version, state = Version("s", 1, 7, "AVRO", text), State()
+    state.apply(version.record())
+    with Workshop(1) as workshop:
+        found = Canonical(state, workshop).formatted(version, "resolved")
+    assert "\\ud800" in found and found.encode()
