@@ -17,14 +17,14 @@ import io
 import json
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from json.encoder import encode_basestring
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -51,6 +51,8 @@ from moldau.spark.values.registry import MAGIC, PREFIX
 
 Written = Callable[[Any], bytes]
 Text = Callable[[Any], str]
+MadeSchema = tuple[str, str]
+"""The side that it is of, and its text."""
 
 
 log = logging.getLogger(__name__)
@@ -71,27 +73,35 @@ def encode_batch(batch: pa.RecordBatch, plan: ValuePlan) -> pa.RecordBatch:
     return batch
 
 
-def telling_schemas(batches: Iterator[pa.RecordBatch], plan: ValuePlan) -> Iterator[pa.RecordBatch]:
-    """The same batches; before the first of them, the Avro schemas that nobody has given are told, since whoever reads
-    the values needs them."""
-    told = False
-    for batch in batches:
-        for side, schema in () if told else made_schemas(batch.schema, plan):
-            log.warning("%s.schema is not given; each %s is written with this one: %s", side, side, schema)
-        told = True
-        yield batch
+def tell_schemas(made: Sequence[MadeSchema]) -> None:
+    """Whoever reads the values needs the schemas that nobody has given."""
+    for side, schema in made:
+        log.warning("%s.schema is not given; each %s is written with this one: %s", side, side, schema)
 
 
-def made_schemas(columns: pa.Schema, plan: ValuePlan) -> list[tuple[str, str]]:
+def made_schemas(columns: StructType, plan: ValuePlan) -> tuple[MadeSchema, ...]:
     """Those that are made from columns and that no registry keeps."""
     sides = {side.name: side for side in plan.sides if side.format in MADE and side.schema is None}
     if plan.registry is not None:
-        return []
-    return [
-        (side.name, MADE[side.format](from_arrow_type(field.type), side.name))
-        for field in columns
-        if (side := sides.get(field.name.lower())) is not None
-    ]
+        return ()
+    return tuple(
+        made_schema(column.dataType, side) for column in columns if (side := sides.get(column.name.lower())) is not None
+    )
+
+
+def made_schema(kind: DataType, side: Side) -> MadeSchema:
+    """Of the type that the column's batches will have."""
+    try:
+        return side.name, MADE[side.format](from_arrow_type(to_arrow_type(kind)), side.name)
+    except SourceError:
+        raise
+    except Exception as error:
+        raise cannot_be_written(side, error) from error
+
+
+def cannot_be_written(side: Side, error: Exception) -> EncodingFailed:
+    problem = " ".join(str(error).split())
+    return EncodingFailed(f"a {side.name} cannot be written as {side.format}: {problem}")
 
 
 def made_avro(kind: DataType, name: str) -> str:
@@ -130,8 +140,7 @@ def encoded(column: pa.Array, side: Side, plan: ValuePlan) -> pa.Array:
     except SourceError:
         raise
     except Exception as error:  # what does not fit makes fastavro fail in many ways
-        problem = " ".join(str(error).split())
-        raise EncodingFailed(f"a {side.name} cannot be written as {side.format}: {problem}") from error
+        raise cannot_be_written(side, error) from error
 
 
 # Both work column by column: Arrow's own conversion of a struct to Python takes ten times as long.

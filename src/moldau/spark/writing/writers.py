@@ -27,15 +27,18 @@ if TYPE_CHECKING:
     from pyspark import TaskContext
     from pyspark.sql.types import StructType
 
+    from moldau.spark.values.encoding import MadeSchema
+
 BATCH_ID: Final = "streaming.sql.batchId"
 QUERY_ID: Final = "sql.streaming.queryId"
 JOB_GROUP: Final = "spark.jobGroup.id"
 """A streaming query runs its jobs in the group of its run id."""
-SINGLE_BATCH: Final = 0
+FIRST_BATCH: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Message(WriterCommitMessage):
+    batch: int
     rows: int
     sent_bytes: int
     report: TaskReport | None = None
@@ -50,6 +53,8 @@ class WritePlan:
     values: ValuePlan
     write: str
     streaming: bool
+    made: tuple[MadeSchema, ...] = ()
+    """Schemas of typed columns that nobody has given and that no registry keeps."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Message:
         from pyspark import TaskContext
@@ -67,16 +72,14 @@ class WritePlan:
     def _run(self, batches: Iterator[pa.RecordBatch], context: TaskContext, links: Links) -> Message:
         identity, attempt = self.place(context.partitionId(), context.getLocalProperty)
         if self.values.typed:
-            from moldau.spark.values.encoding import encode_batch, telling_schemas
+            from moldau.spark.values.encoding import encode_batch
 
-            if (attempt.batch, attempt.task) == (0, 0):
-                batches = telling_schemas(batches, self.values)
             batches = (encode_batch(batch, self.values) for batch in batches)
         if not self.options.exactly_once:
             plain = PlainWriter(self.options, self.layout, links, attempt, Clock()).run(batches)
-            return Message(plain.result.rows, plain.sent_bytes)
+            return Message(attempt.batch, plain.result.rows, plain.sent_bytes)
         outcome = ExactWriter(self.options, self.layout, links, identity, attempt, Clock()).run(batches)
-        return Message(outcome.result.rows, outcome.sent_bytes, TaskReport(identity, attempt, outcome))
+        return Message(attempt.batch, outcome.result.rows, outcome.sent_bytes, TaskReport(identity, attempt, outcome))
 
     def place(self, task: int, local_property: Callable[[str], str | None]) -> tuple[SinkIdentity, Attempt]:
         """Who this task is. A batch job that names no query and runs in none is a query of its own with one batch."""
@@ -85,7 +88,7 @@ class WritePlan:
         if query is None or batch is None:
             if self.streaming and self.options.exactly_once:
                 raise SinkError("Spark names no query and batch here; delivery=at-least-once does without")
-            query, batch = self.write, str(SINGLE_BATCH)
+            query, batch = self.write, str(FIRST_BATCH)
         identity = SinkIdentity(self.options.prefix, query, self.options.sink)
         return identity, Attempt(self.run_id(local_property), self.write, int(batch), task)
 
@@ -109,7 +112,16 @@ def plan_write(given: Mapping[str, str], schema: StructType, overwrite: bool, us
     for side in values.sides:
         if side.name not in layout.positions:
             raise OptionError(f"{side.name}.format", f"has no meaning: there is no column {side.name!r}")
-    return WritePlan(options, layout, values, new_write_id(), use is Use.STREAM_WRITE)
+    made = schemas_to_tell(schema, values)
+    return WritePlan(options, layout, values, new_write_id(), use is Use.STREAM_WRITE, made)
+
+
+def schemas_to_tell(schema: StructType, values: ValuePlan) -> tuple[MadeSchema, ...]:
+    if not values.typed:
+        return ()
+    from moldau.spark.values.encoding import made_schemas
+
+    return made_schemas(schema, values)
 
 
 def is_uuid(text: str) -> bool:
@@ -132,6 +144,13 @@ class _Sink:
 
     def __init__(self, plan: WritePlan) -> None:
         self.plan = plan
+
+    def _tell_schemas(self, batch: int) -> None:
+        """Once in a query, and in the driver: Spark plans each batch anew, and what a task says stays on its machine."""
+        if self.plan.made and batch == FIRST_BATCH:
+            from moldau.spark.values.encoding import tell_schemas
+
+            tell_schemas(self.plan.made)
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         reports = reports_of(messages)
@@ -158,6 +177,8 @@ class BatchWriter(_Sink, DataSourceArrowWriter):
         return self.plan.run(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        for batch in {message.batch for message in messages if isinstance(message, Message)}:
+            self._tell_schemas(batch)
         self._commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -169,6 +190,7 @@ class StreamWriter(_Sink, DataSourceStreamArrowWriter):
         return self.plan.run(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
+        self._tell_schemas(batchId)
         self._commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
