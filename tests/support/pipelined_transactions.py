@@ -4,6 +4,7 @@ with the end of the last one, so that they always arrive while its markers are u
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
@@ -29,6 +30,7 @@ from moldau.wire.messages.txn_offset_commit import (
 )
 from moldau.wire.records import Record, build_batch
 from moldau.wire.schema import Message
+from tests.support.admin import SECONDS
 
 #: By transaction version, the last versions of the requests (topic names, not ids, in Produce).
 LAST_VERSIONS: dict[int, dict[type[Message], int]] = {
@@ -39,23 +41,45 @@ TRY_AGAIN = frozenset((
     ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 ))  # fmt: skip
+#: The highest epoch that a producer is given; what goes on from there has another id.
+LAST_EPOCH = 32766
+NOBODY = (-1, -1)
 #: What a request to be sent is: the message, its answer's class, and where the answer has its error code.
 Question = tuple[Message, type[Message], Callable[[Any], int]]
+
+
+def connected(address: str) -> Connection:
+    return Connection(parse_address(address), ClientSettings((parse_address(address),)))
 
 
 class PipelinedProducer:
     """One transactional id; each transaction has a record in each of some partitions, and an offset of a group."""
 
     def __init__(self, address: str, transactional_id: str, version: int, topic: str, partitions: int) -> None:
-        self._connection = Connection(parse_address(address), ClientSettings((parse_address(address),)))
         self._id, self._version, self._topic, self._partitions = transactional_id, version, topic, partitions
         self.group = f"group of {transactional_id}"
+        self._connection = connected(address)
+        self._find_coordinators()
+        self.begin_anew()
+
+    def begin_anew(self, recovering: bool = False) -> None:
+        """As a process that starts, or as one that tells who it was. An open transaction is given up."""
+        (started,) = self._until_taken([self._init(self.producer if recovering else NOBODY)])
+        self.producer = (started.producer_id, started.producer_epoch)
         self._sequence = 0
         self._wants_commit: bool | None = None
         """Of the transaction that is open; None if none is."""
-        self._until_taken([self._coordinator(0, self.group), self._coordinator(1, transactional_id)])
-        (started,) = self._until_taken([self._init()])
-        self.producer = (started.producer_id, started.producer_epoch)
+
+    def reconnect(self, address: str) -> None:
+        """To a broker that was started again; what is open stays so."""
+        self._connection.close()
+        self._connection = connected(address)
+        self._find_coordinators()
+
+    def end_of(self, producer: tuple[int, int], commit: bool) -> EndTxnResponse:
+        """What an owner is told, whoever that is by now."""
+        request = self._end_request(producer, commit)
+        return self._connection.call(request, EndTxnResponse, max_version=self._last_version(request))
 
     def __enter__(self) -> PipelinedProducer:
         return self
@@ -84,15 +108,24 @@ class PipelinedProducer:
         """The request for the end of what is open; what follows is sent as if it were answered already."""
         if self._wants_commit is None:
             return []
-        asked = self._end(self._wants_commit)
-        if self._version == 2:
-            self.producer, self._sequence = (self.producer[0], self.producer[1] + 1), 0
-        return [asked]
+        asked, self._wants_commit = self._end(self._wants_commit), None
+        if self._version == 1:
+            return [asked]
+        producer_id, epoch = self.producer
+        if epoch < LAST_EPOCH:
+            self.producer, self._sequence = (producer_id, epoch + 1), 0
+            return [asked]
+        # The id that goes on from here stands in the answer alone.
+        (answer,) = self._until_taken([asked])
+        self.producer, self._sequence = (answer.producer_id, answer.producer_epoch), 0
+        return []
 
     def _until_taken(self, questions: Sequence[Question]) -> list[Any]:
         """Sends all before it reads any answer; what is told to try again is sent again, anything else fails."""
         answers: dict[int, Any] = {}
+        deadline = time.monotonic() + SECONDS
         while len(answers) < len(questions):
+            assert time.monotonic() < deadline, f"{self._id} is told to try again for {SECONDS:g} s"
             under_way = [
                 (number, self._connection.send(message, answer_class, max_version=self._last_version(message)), code_of)
                 for number, (message, answer_class, code_of) in enumerate(questions)
@@ -116,8 +149,16 @@ class PipelinedProducer:
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
         return request, FindCoordinatorResponse, lambda answer: answer.coordinators[0].error_code
 
-    def _init(self) -> Question:
-        request = InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=60_000)
+    def _find_coordinators(self) -> None:
+        self._until_taken([self._coordinator(0, self.group), self._coordinator(1, self._id)])
+
+    def _init(self, known_as: tuple[int, int]) -> Question:
+        request = InitProducerIdRequest(
+            transactional_id=self._id,
+            transaction_timeout_ms=60_000,
+            producer_id=known_as[0],
+            producer_epoch=known_as[1],
+        )
         return request, InitProducerIdResponse, lambda answer: answer.error_code
 
     def _records(self, index: int, value: bytes) -> Question:
@@ -169,8 +210,9 @@ class PipelinedProducer:
         return request, AddOffsetsToTxnResponse, lambda answer: answer.error_code
 
     def _end(self, commit: bool) -> Question:
-        producer_id, epoch = self.producer
-        request = EndTxnRequest(
-            transactional_id=self._id, producer_id=producer_id, producer_epoch=epoch, committed=commit
+        return self._end_request(self.producer, commit), EndTxnResponse, lambda answer: answer.error_code
+
+    def _end_request(self, producer: tuple[int, int], commit: bool) -> EndTxnRequest:
+        return EndTxnRequest(
+            transactional_id=self._id, producer_id=producer[0], producer_epoch=producer[1], committed=commit
         )
-        return request, EndTxnResponse, lambda answer: answer.error_code
