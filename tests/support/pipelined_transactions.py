@@ -60,6 +60,7 @@ class PipelinedProducer:
         self.group = f"group of {transactional_id}"
         self._connection = connected(address)
         self._find_coordinators()
+        self.producer: tuple[int, int] = NOBODY
         self.begin_anew()
 
     def begin_anew(self, recovering: bool = False) -> None:
