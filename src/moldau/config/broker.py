@@ -10,8 +10,8 @@ from moldau.config import broker_checks
 from moldau.config.broker_checks import BrokerConfigError
 from moldau.config.connection_limits import ConnectionLimits
 from moldau.config.definition import ConfigError, Value
-from moldau.config.listener_security import ListenerSecurity, PeerLogin
-from moldau.config.listeners import Listener, exposures
+from moldau.config.listener_security import ListenerSecurity, PeerLogin, exposures
+from moldau.config.listeners import Listener
 from moldau.config.metrics_listeners import HttpAddress
 from moldau.config.synonyms import TOPIC_TO_BROKER, milliseconds, override
 from moldau.config.tables import broker_settings, topic_settings
@@ -178,7 +178,8 @@ class BrokerConfig:
         origins = Origins(MappingProxyType(static), _NOTHING, _NOTHING)
         built = cls._build(origins, broker_checks.warnings(properties))
         wants_number = not is_numbered and built.zookeeper is not None
-        return replace(built, warnings=(*built.warnings, *exposures(built.listeners)), wants_number=wants_number)
+        exposed = exposures(built.listeners, built.security)
+        return replace(built, warnings=(*built.warnings, *exposed), wants_number=wants_number)
 
     def numbered(self, node_id: int) -> Self:
         """The same broker with a number that was found or made for it."""

@@ -64,6 +64,11 @@ class ListenerSecurity:
         return self.protocol.startswith("SASL_")
 
     @property
+    def asks_for_certificate(self) -> bool:
+        """`requested` does not: it serves those who have none, as nobody in particular."""
+        return self.tls is not None and self.tls.client_auth == "required"
+
+    @property
     def is_encrypted(self) -> bool:
         return self.protocol.endswith("SSL")
 
@@ -89,6 +94,23 @@ def listener_security(
 ) -> dict[str, ListenerSecurity]:
     """By listener name. Raises ConfigError."""
     return {listener.name: _security_of(listener, values, written) for listener in listeners}
+
+
+def exposures(listeners: Iterable[Listener], security: Mapping[str, ListenerSecurity]) -> tuple[str, ...]:
+    """One line for each listener on which whoever reaches this machine may do everything."""
+    return tuple(
+        f"listeners={listener} accepts connections on every network interface, and {_unasked(security[listener.name])} "
+        f"{listener.name}://localhost:{listener.port} keeps it to this machine."
+        for listener in listeners
+        if listener.is_on_every_interface
+        and not (security[listener.name].asks_for_login or security[listener.name].asks_for_certificate)
+    )
+
+
+def _unasked(security: ListenerSecurity) -> str:
+    if not security.is_encrypted:
+        return "asks nobody who they are."
+    return f"serves clients without a certificate, whoever they are. {_CLIENT_AUTH}=required asks them for one,"
 
 
 def peer_login(values: Mapping[str, Any], written: Mapping[str, str], security: ListenerSecurity) -> PeerLogin | None:

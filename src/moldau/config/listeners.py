@@ -11,7 +11,6 @@ from moldau.config.definition import ConfigError
 
 _ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 _SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_WITHOUT_AUTHENTICATION = ("PLAINTEXT",)
 _EVERY_INTERFACE = ("", "0.0.0.0", "::")
 
 _LISTENERS = "listeners"
@@ -29,6 +28,10 @@ class Listener:
     security_protocol: str
     host: str
     port: int
+
+    @property
+    def is_on_every_interface(self) -> bool:
+        return self.host in _EVERY_INTERFACE
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -64,16 +67,6 @@ def resolve(values: Mapping[str, Any], written: Mapping[str, str]) -> Endpoints:
         advertised = tuple(listener for listener in told if listener.name not in controllers)
     _check_advertised(listeners, advertised)
     return Endpoints(listeners, advertised, _inter_broker_name(values, written, protocols, advertised))
-
-
-def exposures(listeners: Iterable[Listener]) -> tuple[str, ...]:
-    """One line for each listener on which whoever reaches this machine may do everything."""
-    return tuple(
-        f"listeners={listener} accepts connections on every network interface, and asks nobody who they are. "
-        f"{listener.name}://localhost:{listener.port} keeps it to this machine."
-        for listener in listeners
-        if listener.host in _EVERY_INTERFACE and listener.security_protocol in _WITHOUT_AUTHENTICATION
-    )
 
 
 def protocol_map(text: str) -> dict[str, str]:

@@ -102,6 +102,31 @@ def test_a_listener_on_every_interface_is_warned_of(host: str) -> None:
     assert "PLAINTEXT://localhost:9092 keeps it to this machine" in warning
 
 
+ON_EVERY_INTERFACE = {"listeners": "SSL://:9093", "advertised.listeners": "SSL://here:9093"}
+WITH_KEY = {**ON_EVERY_INTERFACE, "ssl.keystore.location": "broker.pem"}
+
+
+@pytest.mark.parametrize("asked", [{}, {"ssl.client.auth": "none"}, {"listener.name.ssl.ssl.client.auth": "requested"}])
+def test_one_that_is_encrypted_and_wants_no_certificate_is_warned_of(asked: dict[str, str]) -> None:
+    (warning,) = BrokerConfig.load(WITH_KEY | asked).warnings
+    assert warning == (
+        "listeners=SSL://:9093 accepts connections on every network interface, and serves clients without a "
+        "certificate, whoever they are. ssl.client.auth=required asks them for one, SSL://localhost:9093 keeps it to "
+        "this machine."
+    )
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"ssl.client.auth": "required"},
+        {"listener.security.protocol.map": "SSL:SASL_SSL", "sasl.enabled.mechanisms": "SCRAM-SHA-512"},
+    ],
+)
+def test_one_that_asks_who_somebody_is_is_not_warned_of(asked: dict[str, str]) -> None:
+    assert BrokerConfig.load(WITH_KEY | {"inter.broker.listener.name": "SSL"} | asked).warnings == ()
+
+
 def test_a_named_address_is_not_warned_of() -> None:
     assert BrokerConfig.load({"listeners": "PLAINTEXT://10.0.0.1:9092"}).warnings == ()
 

@@ -146,7 +146,7 @@ class _Sink:
         self.plan = plan
 
     def _tell_schemas(self, batch: int) -> None:
-        """Once in a query, and in the driver: Spark plans each batch anew, and what a task says stays on its machine."""
+        """Once in a query, in the driver: Spark plans each batch anew, and what a task says stays on its machine."""
         if self.plan.made and batch == FIRST_BATCH:
             from moldau.spark.values.encoding import tell_schemas
 
