@@ -125,7 +125,7 @@ def test_bad_input(kafka: KafkaFolders, tmp_path: Path) -> None:
     assert both.code == 2 and "where to?" in both.complaint
     three = ("--into", tmp_path / "x", "--into", tmp_path / "y", "--into", tmp_path / "z")
     assert "2 log directories cannot go to 3" in run("broker", "adopt", *kafka.both, *three).complaint
-    assert run("broker", "adopt", tmp_path / "none", "--dry-run").complaint == f"{tmp_path / 'none'} is no folder"
+    assert run("broker", "adopt", tmp_path / "none", "--dry-run").complaint == f"{tmp_path / 'none'} is no directory"
     unasked = run("broker", "adopt", *kafka.both, "--in-place")
     assert unasked.code == 2 and "Apache Kafka will not start on them again. Add --yes" in unasked.err
     (kafka.first / ".kafka_cleanshutdown").unlink()

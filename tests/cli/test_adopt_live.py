@@ -128,7 +128,7 @@ def test_kafka_starts_again_on_folders_that_were_refused(tmp_path: Path) -> None
         expected = tell(kafka.address)
         assert kafka.stop() == 0
         refused = subprocess.run(start, capture_output=True, text=True, check=False)
-        assert refused.returncode == 1 and "this folder belongs to Apache Kafka" in refused.stderr
+        assert refused.returncode == 1 and "this log directory belongs to Apache Kafka" in refused.stderr
         kafka.start()
         assert tell(kafka.address) == expected
         assert kafka.stop() == 0

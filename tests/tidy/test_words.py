@@ -13,6 +13,14 @@ MACHINE_PATHS = re.compile(r"(?<![\w.$}])/(?:wor" + r"k|home/\w+|roo" + r"t|User
 LATER = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK)\b")
 #: An entry of log.dirs is a log directory, the place of a partition a folder. `--log-folder` takes the broker's lines.
 ENTRIES_OF_LOG_DIRS = re.compile(r"\blog fol" + r"ders?\b|log_fol" + r"ders", re.IGNORECASE)
+_A_FOLDER = r"(?<![*-])\b(?:[Ff]older" + r"s?|FOLDER)\b"
+_LOG_DIRS = r"(?<!metadata\.)\blog[._]dirs?\b"
+#: What a line or two say of them, by setting or by what happens to them alone; and names that say whose they are.
+ENTRIES_OF_LOG_DIRS_IN_OTHER_WORDS = re.compile(
+    rf"{_A_FOLDER}[^\n]*\n?[^\n]*{_LOG_DIRS}|{_LOG_DIRS}[^\n]*\n?[^\n]*{_A_FOLDER}"
+    rf"|{_A_FOLDER}\s[^.]{{0,25}}\boffline\b|(?i:\b\w*(?:kafka|foreign|described|formatted)_?fol" + r"ders?)"
+)
+NEWLINE = "\n"
 REGISTRIES = re.compile(r"(?:pypi\.or" + r"g|pythonhosted\.or" + r"g|repo1?\.maven\.|maven\.or" + r"g|registry\.npm)")
 
 
@@ -30,6 +38,17 @@ def test_no_registry_address() -> None:
 
 def test_entries_of_log_dirs_have_one_name() -> None:
     assert _lines_with(ENTRIES_OF_LOG_DIRS) == []
+
+
+def test_entries_of_log_dirs_are_not_called_folders() -> None:
+    found = [
+        f"{short(path)}:{text.count(NEWLINE, 0, match.start()) + 1}: {' '.join(match[0].split())[:100]}"
+        for path in text_files()
+        if short(path).startswith(("src/", "docs/", "examples/"))
+        for text in [path.read_text(errors="replace")]
+        for match in ENTRIES_OF_LOG_DIRS_IN_OTHER_WORDS.finditer(text)
+    ]
+    assert found == []
 
 
 def _lines_with(pattern: re.Pattern[str]) -> list[str]:

@@ -74,8 +74,8 @@ def check(values: Mapping[str, Any], written: Mapping[str, str], *, dynamic: boo
             problems.append(problem)
     if problems or endpoints is None or security is None or overrides is None or metrics is None or limits is None:
         raise BrokerConfigError(problems)
-    folders = values["log.dirs"] or values["log.dir"]
-    return Checked(endpoints, security, login, zookeeper, metrics, folders, overrides, limits)
+    directories = values["log.dirs"] or values["log.dir"]
+    return Checked(endpoints, security, login, zookeeper, metrics, directories, overrides, limits)
 
 
 def _attempt(problems: list[ConfigError], step: Callable[[], _Result]) -> _Result | None:
@@ -169,7 +169,7 @@ def _check_cordoned(values: Mapping[str, Any]) -> None:
         message = "When cordoned.log.dirs is set to *, it must not contain other values"
         _require(len(cordoned) == 1, key, values, message)
         return
-    strangers = [folder for folder in cordoned if folder not in (values["log.dirs"] or values["log.dir"])]
+    strangers = [directory for directory in cordoned if directory not in (values["log.dirs"] or values["log.dir"])]
     missing = f"Missing entries : {', '.join(strangers)}"
     message = f"All entries in cordoned.log.dirs must be present in log.dirs or log.dir. {missing}"
     _require(not strangers, key, values, message)

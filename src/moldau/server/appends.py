@@ -2,7 +2,7 @@
 
 Order of events for every batch (rule: nothing is published before it is written): staged → one write per partition →
 log end offset, producer state and indexes move → (fdatasync, if the topic's flush settings ask for it) → high
-watermark → answer. A write that fails fails every batch staged with it and takes the log's folder offline. A partition
+watermark → answer. A write that fails fails every batch staged with it and takes its log directory offline. A partition
 whose term ends before the write has refused what it had staged; what waits for a sync refuses itself.
 """
 

@@ -185,7 +185,7 @@ class Broker:
     # --- faults ---
 
     def storage_failed(self, partition: Partition | None, error: Exception) -> None:
-        """A read failed: the log's folder goes offline, with all that is in it."""
+        """A read failed: its log directory goes offline, with all that is in it."""
         if partition is not None and partition.log is not None:
             self.logs.io_failed(partition.log, error)
 

@@ -194,7 +194,7 @@ class BrokerCore:
 
     async def _make_missing_logs(self, image: ClusterImage) -> None:
         """Of partitions that came while this broker was away: thousands of them would hold the loop for long, and each
-        waits for the disk. Where a folder is offline they may lie there.
+        waits for the disk. Where a log directory is offline they may lie there.
         """
         if not any(directory.offline for directory in self.logs.table.directories):
             await self.logs.maker.prepare(await run(logs_of(image, self.config.node_id, self.topic_config)))

@@ -25,7 +25,7 @@ from moldau.storage import checkpoints
 from moldau.storage.checkpoints import DirectoryProperties
 from moldau.storage.files import FileSystem
 from moldau.storage.log_directory import InconsistentDirectoryError
-from moldau.storage.ownership import METADATA_FOLDER, refuse_foreign_folders
+from moldau.storage.ownership import METADATA_FOLDER, refuse_foreign_directories
 from moldau.types.credentials import ScramCredential
 
 Users = Mapping[str, Mapping[str, ScramCredential]]
@@ -37,22 +37,22 @@ class OtherClusterError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Folders:
+class Directories:
     """What was found in `log.dirs`."""
 
     empty: tuple[str, ...]
     formatted: tuple[str, ...]
 
 
-def look_at_folders(files: FileSystem, config: BrokerConfig, cluster_id: str) -> Folders:
-    """Only reads. Raises InconsistentDirectoryError for folders of another cluster or broker."""
-    refuse_foreign_folders(files, config.log_dirs)
+def look_at_directories(files: FileSystem, config: BrokerConfig, cluster_id: str) -> Directories:
+    """Only reads. Raises InconsistentDirectoryError for directories of another cluster or broker."""
+    refuse_foreign_directories(files, config.log_dirs)
     formatted = []
-    for folder in sorted(config.log_dirs):
-        found = checkpoints.read_directory(files, folder)
+    for directory in sorted(config.log_dirs):
+        found = checkpoints.read_directory(files, directory)
         if found is None:
             continue
-        where = os.path.join(folder, checkpoints.META_PROPERTIES)
+        where = os.path.join(directory, checkpoints.META_PROPERTIES)
         if found.cluster_id != cluster_id:
             raise InconsistentDirectoryError(
                 f"Invalid cluster.id in: {where}. Expected {cluster_id}, but read {found.cluster_id}"
@@ -61,8 +61,9 @@ def look_at_folders(files: FileSystem, config: BrokerConfig, cluster_id: str) ->
             raise InconsistentDirectoryError(
                 f"Invalid node.id in: {where}. Expected {config.node_id}, but read {found.node_id}"
             )
-        formatted.append(folder)
-    return Folders(tuple(folder for folder in sorted(config.log_dirs) if folder not in formatted), tuple(formatted))
+        formatted.append(directory)
+    empty = tuple(directory for directory in sorted(config.log_dirs) if directory not in formatted)
+    return Directories(empty, tuple(formatted))
 
 
 async def open_store(config: BrokerConfig, files: FileSystem, run_blocking: RunBlocking) -> ClusterStore:
@@ -94,9 +95,9 @@ async def form(
 
 
 def identify(
-    files: FileSystem, folders: Sequence[str], cluster_id: str, node_id: int, new_uuid: Callable[[], UUID]
+    files: FileSystem, directories: Sequence[str], cluster_id: str, node_id: int, new_uuid: Callable[[], UUID]
 ) -> None:
-    for folder in folders:
-        if not files.is_directory(folder):
-            os.makedirs(folder, exist_ok=True)
-        checkpoints.write_directory(files, folder, DirectoryProperties(cluster_id, node_id, new_uuid()))
+    for directory in directories:
+        if not files.is_directory(directory):
+            os.makedirs(directory, exist_ok=True)
+        checkpoints.write_directory(files, directory, DirectoryProperties(cluster_id, node_id, new_uuid()))

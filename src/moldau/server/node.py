@@ -44,7 +44,7 @@ from moldau.server.store_metrics import request_times, show_session
 from moldau.storage.checkpoints import CorruptFileError, DirectoryInUseError
 from moldau.storage.files import OsFiles
 from moldau.storage.log_directory import InconsistentDirectoryError
-from moldau.storage.ownership import METADATA_FOLDER, refuse_foreign_folders
+from moldau.storage.ownership import METADATA_FOLDER, refuse_foreign_directories
 from moldau.types.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class BrokerNode:
         """Gives the line that tells the world that the broker is ready."""
         started = time.perf_counter()
         config, files = self._config, OsFiles()
-        refuse_foreign_folders(files, config.log_dirs)
+        refuse_foreign_directories(files, config.log_dirs)
         self.store = await self._open_store(files)
         config = self._config = await numbered(config, self.store, files)
         metrics = Metrics()
@@ -136,8 +136,8 @@ class BrokerNode:
         self.listeners.accept(self.core.host, self.core.gates, self.core.doors)
         seconds = time.perf_counter() - started
         addresses = " ".join(as_addresses(self.listeners.advertised()))
-        folders = ", ".join(config.log_dirs)
-        return f"moldau broker {config.node_id} ready at {addresses} in {seconds:.2f} s, data in {folders}"
+        directories = ", ".join(config.log_dirs)
+        return f"moldau broker {config.node_id} ready at {addresses} in {seconds:.2f} s, data in {directories}"
 
     async def _open_store(self, files: OsFiles) -> ClusterStore:
         zookeeper = self._config.zookeeper
@@ -148,8 +148,8 @@ class BrokerNode:
             self._zookeeper = opened
             store: ClusterStore = opened
         else:
-            folder = os.path.join(self._config.log_dirs[0], METADATA_FOLDER)
-            store = await LocalStore.open(folder, SerialExecutor("metadata"), files=files)
+            place = os.path.join(self._config.log_dirs[0], METADATA_FOLDER)
+            store = await LocalStore.open(place, SerialExecutor("metadata"), files=files)
         store.on_session_lost(lambda reason: self.fail(f"the metadata store is lost: {reason}"))
         return store
 

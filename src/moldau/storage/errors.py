@@ -1,4 +1,4 @@
-"""What can go wrong with a log: errors a client is told, and faults that take a log or its folder out of service."""
+"""What can go wrong with a log: errors a client is told, and faults that take a log or its directory out of service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from moldau.types.errors import ErrorCode, KafkaError
 
 
 class LogIOError(KafkaError):
-    """The disk failed or is full: the folder of this log must go offline. Never retried."""
+    """The disk failed or is full: the log directory of this log must go offline. Never retried."""
 
     def __init__(self, path: str, reason: object) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: {reason}")

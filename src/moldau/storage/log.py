@@ -6,7 +6,7 @@ Single-threaded: its owner (the event loop) calls it; only `FlushWork` may run e
 `commit`  writes all staged batches with one call per segment, then publishes: end offset, producers, indexes, epochs.
 
 If the write fails, the file is cut back, what was staged is forgotten, and LogIOError tells the owner to take the
-folder offline. Where a group spans two segments, what went into the first one is published before the second is
+log directory offline. Where a group spans two segments, what went into the first one is published before the second is
 written: `log_end_offset` tells how far the commit came.
 
 It is put together of what is staged (`staging`), when a segment is full (`rolling`), the files (`segment_store`), what

@@ -167,9 +167,9 @@ class LogDirectory:
         where = os.path.join(self.path, checkpoints.META_PROPERTIES)
         if found.cluster_id != cluster_id:
             raise InconsistentDirectoryError(
-                f"Invalid cluster.id in: {where}. Expected {cluster_id}, but read {found.cluster_id}. The folder holds "
-                "data of another cluster: set zookeeper.connect to that cluster, or log.dirs to a folder of this one "
-                "(an empty folder is filled from the other brokers)."
+                f"Invalid cluster.id in: {where}. Expected {cluster_id}, but read {found.cluster_id}. The log "
+                "directory holds data of another cluster: set zookeeper.connect to that cluster, or log.dirs to a "
+                "directory of this one (an empty one is filled from the other brokers)."
             )
         if found.node_id != node_id:
             raise InconsistentDirectoryError(

@@ -1,6 +1,6 @@
-"""Whose a folder of `log.dirs` is, found out before anything is written into it.
+"""Whose a log directory is, found out before anything is written into it.
 
-Apache Kafka does not start on a folder in which it finds what it does not know, so a broker that is refused leaves no
+Apache Kafka does not start on one in which it finds what it does not know, so a broker that is refused leaves no
 trace. Both write `meta.properties`; Java puts the date into a comment on top of it, Moldau does not:
 
     #                                    #
@@ -22,15 +22,15 @@ from moldau.storage.log_directory import InconsistentDirectoryError
 from moldau.types.internal_topics import OWN_PREFIX
 
 METADATA_FOLDER = f"{OWN_PREFIX}_metadata"
-"""Where the metadata of a broker without a cluster lies, in the first folder of `log.dirs`."""
+"""Where the metadata of a broker without a cluster lies, in the first log directory."""
 UNFINISHED_COPY = ".moldau-adopting"
-"""Lies in a folder as long as data of Apache Kafka is copied to it."""
+"""Lies in a log directory as long as data of Apache Kafka is copied to it."""
 ZOOKEEPER_VERSION = "0"
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaFolder:
-    """What `meta.properties` tells of a folder that Apache Kafka has written."""
+class KafkaDirectory:
+    """What `meta.properties` tells of a log directory that Apache Kafka has written."""
 
     path: str
     properties: dict[str, str]
@@ -50,7 +50,7 @@ class KafkaFolder:
 
 
 class UnfinishedCopyError(InconsistentDirectoryError):
-    """Data of Apache Kafka was being copied to this folder."""
+    """Data of Apache Kafka was being copied to this log directory."""
 
     def __init__(self, path: str) -> None:
         super().__init__(
@@ -58,48 +58,47 @@ class UnfinishedCopyError(InconsistentDirectoryError):
         )
 
 
-class ForeignFolderError(InconsistentDirectoryError):
-    """The folder belongs to Apache Kafka."""
+class ForeignDirectoryError(InconsistentDirectoryError):
+    """The log directory belongs to Apache Kafka."""
 
-    def __init__(self, folder: KafkaFolder, *, interrupted: bool) -> None:
-        belongs = f"{folder.path}: this folder belongs to Apache Kafka, cluster {folder.cluster_id or 'without an id'}"
+    def __init__(self, directory: KafkaDirectory, *, interrupted: bool) -> None:
+        path, cluster = directory.path, directory.cluster_id or "without an id"
+        belongs = f"{path}: this log directory belongs to Apache Kafka, cluster {cluster}"
         if interrupted:
-            remedy = (
-                f"Taking its data over was interrupted: `moldau broker adopt {folder.path} --in-place` completes it"
-            )
+            remedy = f"Taking its data over was interrupted: `moldau broker adopt {path} --in-place` completes it"
         else:
             remedy = (
-                f"Nothing in it was changed. `moldau broker adopt {folder.path} --dry-run` shows what Moldau can take "
-                "over from it; for a broker with data of its own set log.dirs to another folder"
+                f"Nothing in it was changed. `moldau broker adopt {path} --dry-run` shows what Moldau can take "
+                "over from it; for a broker with data of its own set log.dirs to another directory"
             )
         super().__init__(f"{belongs}. {remedy}.")
-        self.folder = folder
+        self.directory = directory
 
 
-def refuse_foreign_folders(files: FileSystem, paths: Sequence[str]) -> None:
-    """Only reads. Raises ForeignFolderError or UnfinishedCopyError; what cannot be read is left to whoever opens it."""
+def refuse_foreign_directories(files: FileSystem, paths: Sequence[str]) -> None:
+    """Only reads. Raises ForeignDirectoryError or UnfinishedCopyError; what cannot be read is left to who opens it."""
     for path in paths:
         if files.exists(os.path.join(path, UNFINISHED_COPY)):
             raise UnfinishedCopyError(path)
-        found = kafka_folder(files, path)
+        found = kafka_directory(files, path)
         if found is not None:
-            raise ForeignFolderError(found, interrupted=_was_begun(files, paths[0]))
+            raise ForeignDirectoryError(found, interrupted=_was_begun(files, paths[0]))
 
 
-def kafka_folder(files: FileSystem, path: str) -> KafkaFolder | None:
+def kafka_directory(files: FileSystem, path: str) -> KafkaDirectory | None:
     """None if Apache Kafka has not written it, or Moldau has taken it over."""
     try:
-        return described_folder(path, read_file(files, os.path.join(path, META_PROPERTIES)))
+        return described_directory(path, read_file(files, os.path.join(path, META_PROPERTIES)))
     except OSError:
         return None
 
 
-def described_folder(path: str, meta_properties: bytes) -> KafkaFolder | None:
+def described_directory(path: str, meta_properties: bytes) -> KafkaDirectory | None:
     lines = [line.strip() for line in meta_properties.decode(errors="replace").splitlines()]
     properties = dict(_pair(line) for line in lines if line and not line.startswith("#"))
     dated = any(len(line) > 1 for line in lines if line.startswith("#"))
     if dated or properties.get("version") == ZOOKEEPER_VERSION:
-        return KafkaFolder(path, properties)
+        return KafkaDirectory(path, properties)
     return None
 
 

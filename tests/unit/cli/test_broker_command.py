@@ -65,7 +65,7 @@ def test_a_folder_of_apache_kafka_is_refused_and_not_touched(tmp_path: Path) -> 
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 1
     assert ended.stderr.startswith(
-        f"moldau: cannot start: {kafka.first}: this folder belongs to Apache Kafka, cluster "
+        f"moldau: cannot start: {kafka.first}: this log directory belongs to Apache Kafka, cluster "
     )
     assert len(ended.stderr.splitlines()) == 1
     assert contents(tmp_path) == before

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.cli.calls.reassignments import Broker, Folders, Layout, Move, Replica
-from moldau.cli.kafka.reassigning import folder_states
+from moldau.cli.calls.reassignments import Broker, Directories, Layout, Move, Replica
+from moldau.cli.kafka.reassigning import directory_states
 from moldau.cli.replicas.reassignment_files import (
     Plan,
     PlanError,
@@ -35,10 +35,10 @@ def entry(**fields: object) -> str:
 
 def test_what_is_written_is_read_again() -> None:
     layout: Layout = {T10: (2, 3), T0: (1, 2)}
-    text = plan_text(layout, {Replica(2, "t", 0): Folders("/data")})
+    text = plan_text(layout, {Replica(2, "t", 0): Directories("/data")})
     plan = parse_plan(text)
     assert plan.layout == layout
-    assert plan.folders == {Replica(2, "t", 0): "/data"}
+    assert plan.directories == {Replica(2, "t", 0): "/data"}
     assert [place for place, _ in plan.entries] == [T0, T10], "numbers in their order, not their digits"
 
 
@@ -148,16 +148,16 @@ def test_limits_name_sources_and_destinations_of_all_that_moves() -> None:
     assert brokers_on(found) == [1, 2, 4, 5]
 
 
-def test_states_of_moves_between_folders() -> None:
+def test_states_of_moves_between_directories() -> None:
     wanted = {Replica(1, "t", number): "/b" for number in range(6)}
     found = {
-        Replica(1, "t", 0): Folders("/b"),
-        Replica(1, "t", 1): Folders("/a", "/b"),
-        Replica(1, "t", 2): Folders("/a", "/c"),
-        Replica(1, "t", 3): Folders("/a"),
-        Replica(1, "t", 4): Folders(None, "/b"),
+        Replica(1, "t", 0): Directories("/b"),
+        Replica(1, "t", 1): Directories("/a", "/b"),
+        Replica(1, "t", 2): Directories("/a", "/c"),
+        Replica(1, "t", 3): Directories("/a"),
+        Replica(1, "t", 4): Directories(None, "/b"),
     }
-    lines, goes_on = folder_states(wanted, found)
+    lines, goes_on = directory_states(wanted, found)
     assert goes_on
     assert lines == [
         "Reassignment of replica t-0-1 completed successfully.",
@@ -170,4 +170,4 @@ def test_states_of_moves_between_folders() -> None:
         ),
         "Partition t-5 cannot be found in any live log directory on broker 1.",
     ]
-    assert folder_states({Replica(1, "t", 0): "/b"}, found) == (lines[:1], False)
+    assert directory_states({Replica(1, "t", 0): "/b"}, found) == (lines[:1], False)

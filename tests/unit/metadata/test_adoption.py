@@ -261,7 +261,7 @@ def test_folders_of_two_brokers_are_refused(kraft: KafkaFolders, tmp_path: Path)
 
 
 def test_what_is_no_folder_of_kafka_is_refused(kraft: KafkaFolders, tmp_path: Path) -> None:
-    assert "is no folder" in refusal(tmp_path / "none")
+    assert "is no directory" in refusal(tmp_path / "none")
     assert "no log directory of Apache Kafka" in refusal(tmp_path)
     assert "give all entries of log.dirs" in refusal(kraft.second)
 

@@ -17,10 +17,10 @@ from moldau.storage.checkpoints import read_directory
 from moldau.storage.ownership import (
     METADATA_FOLDER,
     UNFINISHED_COPY,
-    ForeignFolderError,
+    ForeignDirectoryError,
     UnfinishedCopyError,
-    kafka_folder,
-    refuse_foreign_folders,
+    kafka_directory,
+    refuse_foreign_directories,
 )
 from tests.fakes.lossy_files import PowerCutError
 from tests.fakes.stopping_files import StoppingFiles
@@ -67,7 +67,7 @@ def test_in_place(kind: str, tmp_path: Path) -> None:
     in_place(counting := StoppingFiles(), whole, made)
     steps, expected = counting.operations, stored(whole.first)
     assert folders_of_partitions(*whole.both) == before
-    refuse_foreign_folders(UnsyncedFiles(), [str(folder) for folder in whole.both])
+    refuse_foreign_directories(UnsyncedFiles(), [str(folder) for folder in whole.both])
     opened_by_kafka = []
     for step in range(steps):
         kafka = unpack(kind, tmp_path / str(step))
@@ -76,14 +76,14 @@ def test_in_place(kind: str, tmp_path: Path) -> None:
             in_place(StoppingFiles(step), kafka, made)
         begun = (kafka.first / METADATA_FOLDER).exists()
         opened_by_kafka.append(not begun)
-        if kafka_folder(UnsyncedFiles(), names[0]) is None:  # all was done, but not yet synced
-            assert step == steps - 1 and kafka_folder(UnsyncedFiles(), names[1]) is None
+        if kafka_directory(UnsyncedFiles(), names[0]) is None:  # all was done, but not yet synced
+            assert step == steps - 1 and kafka_directory(UnsyncedFiles(), names[1]) is None
         else:
-            with pytest.raises(ForeignFolderError) as refused:
-                refuse_foreign_folders(UnsyncedFiles(), names)
+            with pytest.raises(ForeignDirectoryError) as refused:
+                refuse_foreign_directories(UnsyncedFiles(), names)
             assert ("completes it" in str(refused.value)) == begun
         in_place(StoppingFiles(), kafka, made)
-        refuse_foreign_folders(UnsyncedFiles(), names)
+        refuse_foreign_directories(UnsyncedFiles(), names)
         assert stored(kafka.first) == expected
         assert folders_of_partitions(*kafka.both) == before
         identities = [read_directory(UnsyncedFiles(), name) for name in names]
@@ -134,7 +134,7 @@ def test_a_copy(targets: list[str], tmp_path: Path) -> None:
         return names
 
     whole = copy(counting := StoppingFiles(), tmp_path / "whole")
-    refuse_foreign_folders(UnsyncedFiles(), [str(folder) for folder in whole])
+    refuse_foreign_directories(UnsyncedFiles(), [str(folder) for folder in whole])
     expected, logs = stored(whole[0]), partitions_in(*whole)
     assert logs == {name: digest for name, digest in partitions_in(*kafka.both).items() if "-delete" not in name}
     # All the first and last steps; those between copy one file after the other.
@@ -147,7 +147,7 @@ def test_a_copy(targets: list[str], tmp_path: Path) -> None:
         else:
             if (into / targets[0] / UNFINISHED_COPY).exists():
                 with pytest.raises(UnfinishedCopyError):
-                    refuse_foreign_folders(UnsyncedFiles(), [str(into / name) for name in targets])
+                    refuse_foreign_directories(UnsyncedFiles(), [str(into / name) for name in targets])
             copy(StoppingFiles(), into)
         assert partitions_in(*(into / name for name in targets)) == logs
         assert stored(into / targets[0]) == expected

@@ -9,13 +9,13 @@ import pytest
 
 from moldau.storage.checkpoints import DirectoryProperties, write_directory
 from moldau.storage.files import OsFiles
-from moldau.storage.ownership import METADATA_FOLDER, ForeignFolderError, kafka_folder, refuse_foreign_folders
+from moldau.storage.ownership import METADATA_FOLDER, ForeignDirectoryError, kafka_directory, refuse_foreign_directories
 from tests.support.kafka_folders import contents, unpack
 
 
 def refusal(*folders: Path) -> str:
-    with pytest.raises(ForeignFolderError) as refused:
-        refuse_foreign_folders(OsFiles(), [str(folder) for folder in folders])
+    with pytest.raises(ForeignDirectoryError) as refused:
+        refuse_foreign_directories(OsFiles(), [str(folder) for folder in folders])
     return str(refused.value)
 
 
@@ -23,10 +23,10 @@ def refusal(*folders: Path) -> str:
 def test_a_folder_of_apache_kafka_is_refused_and_not_touched(kind: str, tmp_path: Path) -> None:
     kafka = unpack(kind, tmp_path)
     before = contents(tmp_path)
-    found = kafka_folder(OsFiles(), str(kafka.first))
+    found = kafka_directory(OsFiles(), str(kafka.first))
     assert found is not None and found.node_id == "1" and found.of_zookeeper == (kind == "zookeeper")
     said = refusal(*kafka.both)
-    assert said.startswith(f"{kafka.first}: this folder belongs to Apache Kafka, cluster {found.cluster_id}. ")
+    assert said.startswith(f"{kafka.first}: this log directory belongs to Apache Kafka, cluster {found.cluster_id}. ")
     assert f"`moldau broker adopt {kafka.first} --dry-run`" in said
     assert contents(tmp_path) == before
 
@@ -47,4 +47,4 @@ def test_folders_of_our_own_and_empty_ones_are_not_refused(tmp_path: Path) -> No
     ours = tmp_path / "ours"
     ours.mkdir()
     write_directory(OsFiles(), str(ours), DirectoryProperties("a-cluster", 1, UUID(int=7)))
-    refuse_foreign_folders(OsFiles(), [str(ours), str(tmp_path), str(tmp_path / "none")])
+    refuse_foreign_directories(OsFiles(), [str(ours), str(tmp_path), str(tmp_path / "none")])

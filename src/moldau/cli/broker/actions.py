@@ -49,7 +49,7 @@ def as_document(broker: LocalBroker) -> dict[str, Any]:
         "node_id": broker.node_id,
         "pid": broker.pid,
         "ports": list(broker.ports),
-        "data": [str(folder) for folder in broker.folders],
+        "data": [str(directory) for directory in broker.directories],
         "cluster_id": broker.cluster_id,
         "running_seconds": round(broker.running_seconds),
         "memory_bytes": broker.memory_bytes,
@@ -74,7 +74,7 @@ def choose(
         broker
         for broker in brokers
         if (port is None or port in broker.ports)
-        and (data is None or data.resolve() in broker.folders)
+        and (data is None or data.resolve() in broker.directories)
         and (node_id is None or node_id == broker.node_id)
     ]
     if not wanted:
@@ -89,7 +89,7 @@ def choose(
 def named(broker: LocalBroker) -> str:
     where = f" on port {','.join(map(str, broker.ports))}" if broker.ports else ""
     number = "" if broker.node_id is None else f" {broker.node_id}"
-    return f"broker{number}{where}, pid {broker.pid}, data in {','.join(map(str, broker.folders))}"
+    return f"broker{number}{where}, pid {broker.pid}, data in {','.join(map(str, broker.directories))}"
 
 
 def await_end(broker: LocalBroker, deadline: float) -> None:

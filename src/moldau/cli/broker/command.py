@@ -33,7 +33,7 @@ def status(output: Output = Format.table) -> None:
 @app.command()
 def stop(
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="The one that listens here.")] = None,
-    data: Annotated[Path | None, typer.Option(metavar="FOLDER", help="The one with this log directory.")] = None,
+    data: Annotated[Path | None, typer.Option(metavar="DIRECTORY", help="The one with this log directory.")] = None,
     node_id: Annotated[int | None, typer.Option(min=0, help="The one with this node.id.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     patience: Annotated[str, typer.Option("--timeout", metavar="DURATION", help="How long to wait.")] = "1m",

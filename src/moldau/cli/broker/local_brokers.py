@@ -23,7 +23,7 @@ START_TICKS: Final = 19
 class LocalBroker:
     pid: int
     command: tuple[str, ...]
-    folders: tuple[Path, ...]
+    directories: tuple[Path, ...]
     ports: tuple[int, ...]
     node_id: int | None
     cluster_id: str | None
@@ -66,7 +66,7 @@ def is_broker(command: Sequence[str]) -> bool:
 def found() -> list[LocalBroker]:
     """Those that hold a log directory: helpers and processes that end are none."""
     described = (look(pid, command) for pid, command in running_brokers())
-    return sorted((each for each in described if each is not None and each.folders), key=lambda each: each.pid)
+    return sorted((each for each in described if each is not None and each.directories), key=lambda each: each.pid)
 
 
 def look(pid: int, command: Sequence[str]) -> LocalBroker | None:
@@ -80,13 +80,13 @@ def look(pid: int, command: Sequence[str]) -> LocalBroker | None:
     except OSError:
         return None
     # The metadata's folder lies in a log directory, with a lock of its own.
-    folders = tuple(sorted(folder for folder in locked if folder.parent not in locked))
-    identity = _identity(folders)
+    directories = tuple(sorted(directory for directory in locked if directory.parent not in locked))
+    identity = _identity(directories)
     node = identity.get("node.id", identity.get("broker.id", ""))
     return LocalBroker(
         pid,
         tuple(command),
-        folders,
+        directories,
         tuple(sorted(_listening(process, sockets))),
         int(node) if node.isdigit() else None,
         identity.get("cluster.id"),
@@ -119,12 +119,12 @@ def _listening(process: Path, inodes: set[str]) -> set[int]:
     return ports
 
 
-def _identity(folders: Sequence[Path]) -> dict[str, str]:
+def _identity(directories: Sequence[Path]) -> dict[str, str]:
     from moldau.config.properties import PropertiesError, read
 
-    for folder in folders:
+    for directory in directories:
         try:
-            return read(folder / "meta.properties")
+            return read(directory / "meta.properties")
         except (OSError, PropertiesError):
             continue
     return {}
@@ -133,4 +133,4 @@ def _identity(folders: Sequence[Path]) -> dict[str, str]:
 def is_running(broker: LocalBroker) -> bool:
     """Whether this very process still runs: its number may have been given to another one since."""
     now = look(broker.pid, broker.command)
-    return now is not None and bool(now.folders) and now.running_seconds >= broker.running_seconds
+    return now is not None and bool(now.directories) and now.running_seconds >= broker.running_seconds

@@ -77,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--log-backups", type=int, default=10, metavar="N", help="keep so many full ones of each log file (10)"
     )
-    found.add_argument("--data", metavar="FOLDER", help="keep everything here: short for --set log.dirs=…")
+    found.add_argument("--data", metavar="DIRECTORY", help="keep everything here: short for --set log.dirs=…")
     return found
 
 
@@ -104,7 +104,7 @@ def from_shortcuts(parsed: argparse.Namespace) -> dict[str, str]:
         found["listeners"] = f"PLAINTEXT://localhost:{parsed.port}"
     if parsed.data is not None:
         if not parsed.data:
-            raise BadArgumentError("--data: expected a folder")
+            raise BadArgumentError("--data: expected a directory")
         found["log.dirs"] = parsed.data
     given = from_options(parsed.settings)
     for key, option in (("listeners", "--port"), ("log.dirs", "--data"), ("log.dir", "--data")):

@@ -99,8 +99,8 @@ def partition_bytes(cluster: Connection, places: Sequence[TopicPartition]) -> di
     """How large partitions are: as large as their largest replica."""
     found: dict[TopicPartition, int] = {}
     for broker in cluster.wire().broker_ids():
-        for folder in log_dirs(cluster, broker, places):
-            for topic in folder.topics:
+        for directory in log_dirs(cluster, broker, places):
+            for topic in directory.topics:
                 for part in topic.partitions:
                     place = TopicPartition(topic.name, part.partition_index)
                     found[place] = max(found.get(place, 0), part.partition_size)

@@ -41,7 +41,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Folders:
+class Directories:
     """The log directory in which a replica is, and the one to which it is being moved."""
 
     current: str | None = None
@@ -136,34 +136,34 @@ def alter(
     }
 
 
-def replica_folders(cluster: Connection, replicas: Iterable[Replica]) -> dict[Replica, Folders]:
+def replica_directories(cluster: Connection, replicas: Iterable[Replica]) -> dict[Replica, Directories]:
     """Of those replicas that their brokers know; brokers that are not there are left out."""
-    found: dict[Replica, Folders] = {}
+    found: dict[Replica, Directories] = {}
     alive = {broker.id for broker in brokers(cluster)}
     for broker, places in places_by_broker(replicas).items():
         if broker not in alive:
             continue
-        for folder in log_dirs(cluster, broker, places):
-            for topic in folder.topics:
+        for directory in log_dirs(cluster, broker, places):
+            for topic in directory.topics:
                 for each in topic.partitions:
                     replica = Replica(broker, topic.name, each.partition_index)
-                    known = found.get(replica, Folders())
+                    known = found.get(replica, Directories())
                     found[replica] = (
-                        Folders(known.current, folder.log_dir)
+                        Directories(known.current, directory.log_dir)
                         if each.is_future_key
-                        else Folders(folder.log_dir, known.future)
+                        else Directories(directory.log_dir, known.future)
                     )
     return found
 
 
-def alter_folders(cluster: Connection, wanted: Mapping[Replica, str]) -> dict[Replica, ErrorCode]:
+def alter_directories(cluster: Connection, wanted: Mapping[Replica, str]) -> dict[Replica, ErrorCode]:
     """Asks brokers to move replicas into other log directories; NONE where it has begun."""
     from moldau.client.asking.replicas import alter_log_dirs
 
     found: dict[Replica, ErrorCode] = {}
     for broker in sorted({replica.broker for replica in wanted}):
-        folders = {replica.place: folder for replica, folder in wanted.items() if replica.broker == broker}
-        for place, code in alter_log_dirs(cluster, broker, folders).items():
+        directories = {replica.place: directory for replica, directory in wanted.items() if replica.broker == broker}
+        for place, code in alter_log_dirs(cluster, broker, directories).items():
             found[Replica(broker, *place)] = code
     return found
 

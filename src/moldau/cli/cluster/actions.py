@@ -124,7 +124,7 @@ def _description_tables(document: Mapping[str, Any], output: Format) -> list[Tab
         brokers.add(row["id"], place, row["rack"], row["controller"], *told)
     if output is not Format.wide:
         return [brokers]
-    folders = Table(
+    directories = Table(
         [
             Column("broker", right=True),
             Column("log directory"),
@@ -135,12 +135,12 @@ def _description_tables(document: Mapping[str, Any], output: Format) -> list[Tab
         ]
     )
     for row in document["brokers"]:
-        for folder in row["log_dirs"]:
-            free = folder["usable_bytes"]
-            used = size_text(folder["used_bytes"])
+        for directory in row["log_dirs"]:
+            free = directory["usable_bytes"]
+            used = size_text(directory["used_bytes"])
             room = size_text(free) if free is not None else None
-            folders.add(row["id"], folder["path"], folder["online"], folder["partitions"], used, room)
-    return [brokers, folders]
+            directories.add(row["id"], directory["path"], directory["online"], directory["partitions"], used, room)
+    return [brokers, directories]
 
 
 def health(cluster: Connection, output: Format) -> int:
@@ -192,17 +192,17 @@ def _broker_problems(cluster: Connection, metadata: Any, silent: set[int]) -> It
         return
     for broker in sorted(metadata.brokers):
         try:
-            folders = calls.log_dir_sums(cluster, broker)
+            directories = calls.log_dir_sums(cluster, broker)
         except (ClientError, errors.KafkaError) as error:
             silent.add(broker)
             yield _problem("broker does not answer", f"broker {broker}", str(error))
             continue
-        for folder in folders:
-            where = f"broker {broker}, {folder.path}"
-            if folder.error_code:
-                yield _problem("log directory offline", where, errors.ErrorCode(folder.error_code).name)
-            elif 0 <= folder.usable_bytes < min(NEARLY_FULL_SHARE * folder.total_bytes, NEARLY_FULL_BYTES):
-                free = f"{size_text(folder.usable_bytes)} of {size_text(folder.total_bytes)} free"
+        for directory in directories:
+            where = f"broker {broker}, {directory.path}"
+            if directory.error_code:
+                yield _problem("log directory offline", where, errors.ErrorCode(directory.error_code).name)
+            elif 0 <= directory.usable_bytes < min(NEARLY_FULL_SHARE * directory.total_bytes, NEARLY_FULL_BYTES):
+                free = f"{size_text(directory.usable_bytes)} of {size_text(directory.total_bytes)} free"
                 yield _problem("disk nearly full", where, free)
 
 

@@ -42,14 +42,14 @@ def main(arguments: Sequence[str]) -> int:
     answers = {broker: cluster_calls.log_dirs(cluster, broker) for broker in asked}
     print(f"Received log directory information from brokers {joined(asked)}")
     brokers = [
-        {"broker": broker, "logDirs": [folder_json(folder, topics) for folder in answer]}
+        {"broker": broker, "logDirs": [directory_json(directory, topics) for directory in answer]}
         for broker, answer in answers.items()
     ]
     print(json.dumps({"brokers": brokers, "version": 1}, separators=(",", ":"), ensure_ascii=False))
     return 0
 
 
-def folder_json(folder: DescribeLogDirsResult, topics: set[str]) -> dict[str, Any]:
+def directory_json(directory: DescribeLogDirsResult, topics: set[str]) -> dict[str, Any]:
     partitions = [
         {
             "partition": f"{topic.name}-{each.partition_index}",
@@ -57,12 +57,12 @@ def folder_json(folder: DescribeLogDirsResult, topics: set[str]) -> dict[str, An
             "offsetLag": each.offset_lag,
             "isFuture": each.is_future_key,
         }
-        for topic in folder.topics
+        for topic in directory.topics
         if not topics or topic.name in topics
         for each in topic.partitions
     ]
-    error = java_class(folder.error_code) if folder.error_code else None
-    return {"partitions": partitions, "error": error, "logDir": folder.log_dir}
+    error = java_class(directory.error_code) if directory.error_code else None
+    return {"partitions": partitions, "error": error, "logDir": directory.log_dir}
 
 
 def broker_ids(text: str) -> list[int]:

@@ -67,7 +67,9 @@ PARSER: Final = Parser(
         kind=int,
         default="-1",
     ),
-    value("timeout", "timeout", "How many ms to wait for moves between folders to begin.", kind=int, default="10000"),
+    value(
+        "timeout", "timeout", "How many ms to wait for moves between directories to begin.", kind=int, default="10000"
+    ),
     flag("additional", "Begin this beside other moves under way, or change their limits."),
     flag("preserve-throttles", "Leave limits as they are."),
     flag("disallow-replication-factor-change", "Refuse plans that change how many replicas a partition has."),
@@ -142,7 +144,7 @@ def opened(options: Options) -> Connection:
 
 
 def generate(options: Options) -> None:
-    from moldau.cli.calls.reassignments import Replica, layout, replica_folders
+    from moldau.cli.calls.reassignments import Replica, layout, replica_directories
     from moldau.cli.kafka.partition_files import read_text
     from moldau.cli.replicas.reassignment_files import parse_brokers, parse_topics, plan_text
 
@@ -153,8 +155,8 @@ def generate(options: Options) -> None:
     present = layout(cluster, topics)
     proposed = proposal(cluster, present, wanted, use_racks=not options.has("disable-rack-aware"))
     replicas = [Replica(broker, *place) for place, brokers in present.items() for broker in brokers]
-    folders = replica_folders(cluster, replicas)
-    print(f"Current partition replica assignment\n{plan_text(present, folders)}\n")
+    directories = replica_directories(cluster, replicas)
+    print(f"Current partition replica assignment\n{plan_text(present, directories)}\n")
     print(f"Proposed partition reassignment configuration\n{plan_text(proposed)}")
 
 
@@ -182,7 +184,7 @@ def execute(options: Options) -> None:
             plan_of(options),
             additional=options.has("additional"),
             throttle=options.number("throttle"),
-            folder_throttle=options.number("replica-alter-log-dirs-throttle"),
+            directory_throttle=options.number("replica-alter-log-dirs-throttle"),
             timeout_ms=options.number("timeout"),
             allow_factor_change=not options.has("disallow-replication-factor-change"),
         ),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from moldau.cli.calls import reassignments
-from moldau.cli.calls.reassignments import Folders, Layout, Replica, replica_folders, under_way
+from moldau.cli.calls.reassignments import Directories, Layout, Replica, replica_directories, under_way
 from moldau.cli.connection import Connection
 from moldau.cli.kafka.options import ToolError
 from moldau.cli.kafka.reassign_partitions import Terse, joined
@@ -35,7 +35,7 @@ class Wanted:
     plan: Plan
     additional: bool
     throttle: int
-    folder_throttle: int
+    directory_throttle: int
     timeout_ms: int
     allow_factor_change: bool
 
@@ -50,7 +50,7 @@ def execute(connected: Callable[[], Connection], wanted: Wanted) -> None:
     check_brokers(cluster, {broker for replicas in target.values() for broker in replicas})
     present = present_layout(cluster, target)
     replicas = [Replica(broker, *place) for place, brokers in present.items() for broker in brokers]
-    rollback = plan_text(present, replica_folders(cluster, replicas))
+    rollback = plan_text(present, replica_directories(cluster, replicas))
     print(f"Current partition replica assignment\n\n{rollback}\n")
     print("Save this to use as the --reassignment-json-file option during rollback")
     set_limits(cluster, wanted, throttles.ways(moving, target, present))
@@ -58,21 +58,21 @@ def execute(connected: Callable[[], Connection], wanted: Wanted) -> None:
     if errors:
         raise Terse(f"Error reassigning partition(s):\n{refusals(errors)}")
     print(f"Successfully started partition reassignment{plural(target)} for {names(target)}")
-    if wanted.plan.folders:
-        move_folders(cluster, wanted.plan.folders, wanted.timeout_ms)
+    if wanted.plan.directories:
+        move_directories(cluster, wanted.plan.directories, wanted.timeout_ms)
 
 
 def set_limits(cluster: Connection, wanted: Wanted, ways: throttles.Ways) -> None:
-    if wanted.throttle < 0 and wanted.folder_throttle < 0:
+    if wanted.throttle < 0 and wanted.directory_throttle < 0:
         return
     print(VERIFY)
     if wanted.throttle >= 0:
         throttles.limit_copies(cluster, ways, wanted.throttle)
         print(f"The inter-broker throttle limit was set to {wanted.throttle} B/s")
-    if wanted.folder_throttle >= 0:
-        brokers = {replica.broker for replica in wanted.plan.folders}
-        throttles.limit_folders(cluster, brokers, wanted.folder_throttle)
-        print(f"The replica-alter-dir throttle limit was set to {wanted.folder_throttle} B/s")
+    if wanted.directory_throttle >= 0:
+        brokers = {replica.broker for replica in wanted.plan.directories}
+        throttles.limit_directories(cluster, brokers, wanted.directory_throttle)
+        print(f"The replica-alter-dir throttle limit was set to {wanted.directory_throttle} B/s")
 
 
 def check_brokers(cluster: Connection, wanted: Collection[int]) -> None:
@@ -91,12 +91,12 @@ def present_layout(cluster: Connection, places: Collection[TopicPartition]) -> L
     return {place: found[place] for place in places}
 
 
-def move_folders(cluster: Connection, wanted: Mapping[Replica, str], timeout_ms: int) -> None:
+def move_directories(cluster: Connection, wanted: Mapping[Replica, str], timeout_ms: int) -> None:
     """A replica that is still on its way to its broker cannot be moved there yet: it is asked for again."""
     waiting = dict(wanted)
     end = time.monotonic() + timeout_ms / 1000
     while True:
-        outcomes = reassignments.alter_folders(cluster, waiting)
+        outcomes = reassignments.alter_directories(cluster, waiting)
         for replica in sorted(outcomes):
             code = outcomes[replica]
             if code == ErrorCode.NONE:
@@ -121,7 +121,7 @@ def verify(cluster: Connection, plan: Plan, *, preserve: bool) -> None:
     print("Status of partition reassignment:")
     for place, replicas in sorted(plan.layout.items()):
         print(partition_state(place, replicas, moving, known_layout(cluster, place.topic)))
-    lines, goes_on = folder_states(plan.folders, replica_folders(cluster, plan.folders))
+    lines, goes_on = directory_states(plan.directories, replica_directories(cluster, plan.directories))
     print("\n".join(lines))
     if not moving and not goes_on and not preserve:
         clear_limits(cluster, plan)
@@ -153,32 +153,34 @@ def partition_state(
     )
 
 
-def folder_states(wanted: Mapping[Replica, str], found: Mapping[Replica, Folders]) -> tuple[list[str], bool]:
+def directory_states(wanted: Mapping[Replica, str], found: Mapping[Replica, Directories]) -> tuple[list[str], bool]:
     """What to say of each replica, and whether one is still being moved."""
     lines = []
     goes_on = False
     for replica, target in sorted(wanted.items()):
-        folders = found.get(replica)
+        directories = found.get(replica)
         place, where = replica.place, f"on broker {replica.broker}"
-        if folders is None:
+        if directories is None:
             lines.append(f"Partition {place} cannot be found in any live log directory {where}.")
-        elif folders.current is None:
+        elif directories.current is None:
             lines.append(
                 f"Partition {place} is not found in any live log dir {where}. There is likely an offline log "
                 "directory on the broker."
             )
-        elif folders.future is not None:
+        elif directories.future is not None:
             goes_on = True
-            if folders.future == target:
+            if directories.future == target:
                 lines.append(f"Reassignment of replica {replica} is still in progress.")
             else:
                 lines.append(
-                    f"Partition {place} {where} is being moved to log dir {folders.future} instead of {target}."
+                    f"Partition {place} {where} is being moved to log dir {directories.future} instead of {target}."
                 )
-        elif folders.current == target:
+        elif directories.current == target:
             lines.append(f"Reassignment of replica {replica} completed successfully.")
         else:
-            lines.append(f"Partition {place} {where} is not being moved from log dir {folders.current} to {target}.")
+            lines.append(
+                f"Partition {place} {where} is not being moved from log dir {directories.current} to {target}."
+            )
     return lines, goes_on
 
 
@@ -191,10 +193,10 @@ def cancel(cluster: Connection, plan: Plan, timeout_ms: int, *, preserve: bool) 
         print(f"Successfully cancelled partition reassignment{plural(moving)} for: {names(moving)}")
     else:
         print("None of the specified partition reassignments are active.")
-    folders = replica_folders(cluster, plan.folders)
-    back = {replica: each.current for replica, each in folders.items() if each.current and each.future}
+    directories = replica_directories(cluster, plan.directories)
+    back = {replica: each.current for replica, each in directories.items() if each.current and each.future}
     if back:
-        move_folders(cluster, back, timeout_ms)
+        move_directories(cluster, back, timeout_ms)
     else:
         print("None of the specified partition moves are active.", end="", flush=True)
     if not preserve:

@@ -43,7 +43,7 @@ def parser() -> ArgumentParser:
         below.add_argument("--config", "-c", metavar="FILE", required=True, help="The Kafka configuration file to use.")
     form.add_argument("--cluster-id", "-t", metavar="ID", required=True, help="The cluster ID to use.")
     form.add_argument("--add-scram", "-S", action="append", default=[], metavar="CREDENTIAL", help=ADD_SCRAM)
-    form.add_argument("--ignore-formatted", "-g", action="store_true", help="leave folders that are formatted alone")
+    form.add_argument("--ignore-formatted", "-g", action="store_true", help="leave what is formatted alone")
     form.add_argument("--feature", "-f", action="append", default=[], help="feature=level")
     voters = form.add_mutually_exclusive_group()
     voters.add_argument("--standalone", "-s", action="store_true", help="accepted; there are no voters here")
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     config = read_config(given.config)
     if given.command == "info":
         return info(config)
-    format_folders(config, given)
+    format_directories(config, given)
     return 0
 
 
@@ -78,7 +78,7 @@ def read_config(path: str) -> BrokerConfig:
 
 
 def unlocked(properties: Mapping[str, str]) -> dict[str, str]:
-    """Keys and login modules of listeners may come after the folders are formatted, as at Apache Kafka."""
+    """Keys and login modules of listeners may come after the directories are formatted, as at Apache Kafka."""
     endpoints = ",".join(properties.get(key, "") for key in ("listeners", "advertised.listeners")).split(",")
     names = {"PLAINTEXT"} | {name.strip() for name, found, _ in (each.partition("://") for each in endpoints) if found}
     return {**properties, "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in sorted(names))}
@@ -87,19 +87,19 @@ def unlocked(properties: Mapping[str, str]) -> dict[str, str]:
 # -- format -----------------------------------------------------------------------------------------------------------
 
 
-def format_folders(config: BrokerConfig, given: Namespace) -> None:
+def format_directories(config: BrokerConfig, given: Namespace) -> None:
     from moldau.metadata.store import StoreError
-    from moldau.server.formatting import OtherClusterError, identify, look_at_folders
+    from moldau.server.formatting import OtherClusterError, identify, look_at_directories
     from moldau.storage.checkpoints import CorruptFileError
     from moldau.storage.files import OsFiles
     from moldau.storage.log_directory import InconsistentDirectoryError
 
     if config.wants_number:
-        raise ToolError("broker.id: say which broker these folders are for; set broker.id or node.id in the file")
+        raise ToolError("broker.id: say which broker these directories are for; set broker.id or node.id in the file")
     files = OsFiles()
     features, users = wanted_features(given.feature), added_users(given.add_scram)
     try:
-        found = look_at_folders(files, config, given.cluster_id)
+        found = look_at_directories(files, config, given.cluster_id)
         if found.formatted and not given.ignore_formatted:
             raise ToolError(
                 f"Log directory {found.formatted[0]} is already formatted. "
@@ -135,9 +135,10 @@ def tell(config: BrokerConfig, formatted: Sequence[str], features: Mapping[str, 
     if not formatted:
         print("All of the log directories are already formatted.")
     level = features.get(METADATA_VERSION, FEATURES_OF_A_NEW_CLUSTER[METADATA_VERSION])
-    for folder in formatted:
-        kind = "metadata directory" if config.zookeeper is None and folder == config.log_dirs[0] else "data directory"
-        print(f"Formatting {kind} {folder} with metadata.version {level_text(METADATA_VERSION, level)}.")
+    for directory in formatted:
+        holds_metadata = config.zookeeper is None and directory == config.log_dirs[0]
+        kind = "metadata" if holds_metadata else "data"
+        print(f"Formatting {kind} directory {directory} with metadata.version {level_text(METADATA_VERSION, level)}.")
 
 
 def added_users(arguments: Sequence[str]) -> Users:
@@ -180,18 +181,18 @@ def info(config: BrokerConfig) -> int:
 
     files, problems, there = OsFiles(), [], []
     first = None
-    for folder in sorted(config.log_dirs):
-        if not os.path.isdir(folder):
-            problems.append(f"{folder} {'is not a directory' if os.path.exists(folder) else 'does not exist'}")
+    for directory in sorted(config.log_dirs):
+        if not os.path.isdir(directory):
+            problems.append(f"{directory} {'is not a directory' if os.path.exists(directory) else 'does not exist'}")
             continue
-        there.append(folder)
+        there.append(directory)
         try:
-            found = checkpoints.read_directory(files, folder)
+            found = checkpoints.read_directory(files, directory)
         except (CorruptFileError, OSError) as error:
-            problems.append(f"Error loading {os.path.join(folder, checkpoints.META_PROPERTIES)}: {error}")
+            problems.append(f"Error loading {os.path.join(directory, checkpoints.META_PROPERTIES)}: {error}")
             continue
         if found is None:
-            problems.append(f"{folder} is not formatted.")
+            problems.append(f"{directory} is not formatted.")
         elif first is None:
             first = found
         elif first.cluster_id != found.cluster_id:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from moldau.cli.calls.reassignments import Folders, Layout, Replica
+from moldau.cli.calls.reassignments import Directories, Layout, Replica
 from moldau.types.ids import TopicPartition
 
 VERSION: Final = 1
@@ -28,7 +28,7 @@ class PlanError(Exception):
 class Plan:
     entries: tuple[tuple[TopicPartition, tuple[int, ...]], ...]
     """As they stand in the file, also those that stand there twice."""
-    folders: Mapping[Replica, str]
+    directories: Mapping[Replica, str]
 
     @property
     def layout(self) -> Layout:
@@ -42,7 +42,7 @@ class Plan:
 def parse_plan(text: str) -> Plan:
     document = _document(text)
     entries = []
-    folders: dict[Replica, str] = {}
+    directories: dict[Replica, str] = {}
     for entry in _list(document, "partitions"):
         place = TopicPartition(_field(entry, "topic", str), _field(entry, "partition", int))
         replicas = tuple(_numbers(_field(entry, "replicas", list)))
@@ -53,10 +53,10 @@ def parse_plan(text: str) -> Plan:
                 f"{java_list(chosen)} for partition {place}"
             )
         entries.append((place, replicas))
-        for broker, folder in zip(replicas, chosen, strict=True):
-            if folder != ANY:
-                folders[Replica(broker, *place)] = str(folder)
-    return Plan(tuple(entries), folders)
+        for broker, directory in zip(replicas, chosen, strict=True):
+            if directory != ANY:
+                directories[Replica(broker, *place)] = str(directory)
+    return Plan(tuple(entries), directories)
 
 
 def check_plan(plan: Plan) -> None:
@@ -104,15 +104,15 @@ def parse_brokers(text: str) -> list[int]:
     return found
 
 
-def plan_text(layout: Layout, folders: Mapping[Replica, Folders] | None = None) -> str:
+def plan_text(layout: Layout, directories: Mapping[Replica, Directories] | None = None) -> str:
     """A plan that leads to this layout, in the log directories that are given."""
-    known = folders or {}
+    known = directories or {}
     partitions = [
         {
             "topic": place.topic,
             "partition": place.partition,
             "replicas": list(replicas),
-            "log_dirs": [known.get(Replica(broker, *place), Folders()).current or ANY for broker in replicas],
+            "log_dirs": [known.get(Replica(broker, *place), Directories()).current or ANY for broker in replicas],
         }
         for place, replicas in sorted(layout.items())
     ]

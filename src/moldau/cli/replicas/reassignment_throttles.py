@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
-FOLDER_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+DIRECTORY_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 LEADERS: Final = "leader.replication.throttled.replicas"
 FOLLOWERS: Final = "follower.replication.throttled.replicas"
-BROKER_LIMITS: Final = (LEADER_RATE, FOLLOWER_RATE, FOLDER_RATE)
+BROKER_LIMITS: Final = (LEADER_RATE, FOLLOWER_RATE, DIRECTORY_RATE)
 TOPIC_LIMITS: Final = (LEADERS, FOLLOWERS)
 
 
@@ -69,9 +69,9 @@ def limit_copies(cluster: Connection, all_ways: Ways, bytes_per_second: int) -> 
         configs.alter(cluster, ConfigKind.BROKER, str(broker), rates)
 
 
-def limit_folders(cluster: Connection, brokers: Iterable[int], bytes_per_second: int) -> None:
+def limit_directories(cluster: Connection, brokers: Iterable[int], bytes_per_second: int) -> None:
     for broker in sorted(set(brokers)):
-        configs.alter(cluster, ConfigKind.BROKER, str(broker), [(Change.SET, FOLDER_RATE, str(bytes_per_second))])
+        configs.alter(cluster, ConfigKind.BROKER, str(broker), [(Change.SET, DIRECTORY_RATE, str(bytes_per_second))])
 
 
 def clear_brokers(cluster: Connection, brokers: Collection[int]) -> None:

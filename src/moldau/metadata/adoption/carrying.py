@@ -31,7 +31,7 @@ from moldau.storage import checkpoints
 from moldau.storage.checkpoints import DirectoryProperties
 from moldau.storage.files import FileSystem, read_file, replace_file
 from moldau.storage.layout import DELETED_SUFFIX
-from moldau.storage.ownership import METADATA_FOLDER, UNFINISHED_COPY, KafkaFolder, described_folder
+from moldau.storage.ownership import METADATA_FOLDER, UNFINISHED_COPY, KafkaDirectory, described_directory
 from moldau.types.ids import TopicPartition
 from moldau.types.uuid_text import decode_uuid
 from moldau.work.slices import at_once
@@ -57,10 +57,10 @@ def journal_of(made: Plan) -> bytes:
 
 
 def adopt_in_place(
-    files: FileSystem, folders: Sequence[str], make_plan: Callable[[], Plan], new_uuid: Callable[[], UUID]
+    files: FileSystem, directories: Sequence[str], make_plan: Callable[[], Plan], new_uuid: Callable[[], UUID]
 ) -> None:
     """`make_plan` is asked only if no interrupted run has left the metadata. Raises CannotAdoptError or OSError."""
-    first = next((each for each in folders if _is_begun(files, each)), folders[0])
+    first = next((each for each in directories if _is_begun(files, each)), directories[0])
     if not _has_journal(files, first):
         made = make_plan()
         waiting = os.path.join(first, WAITING_JOURNAL)
@@ -73,24 +73,24 @@ def adopt_in_place(
         files.sync_directory(metadata)
         files.sync_directory(first)
     cluster_id = _stored_cluster_id(files, first)
-    for folder in sorted(folders, key=lambda each: each == first):
-        found = described_folder(folder, read_file(files, os.path.join(folder, checkpoints.META_PROPERTIES)))
+    for directory in sorted(directories, key=lambda each: each == first):
+        found = described_directory(directory, read_file(files, os.path.join(directory, checkpoints.META_PROPERTIES)))
         if found is not None:
             _check_cluster(found, cluster_id, first)
-            checkpoints.write_directory(files, folder, _identity(found, new_uuid))
+            checkpoints.write_directory(files, directory, _identity(found, new_uuid))
 
 
-def was_begun(files: FileSystem, folders: Sequence[str]) -> bool:
+def was_begun(files: FileSystem, directories: Sequence[str]) -> bool:
     """Whether a run on these log directories was interrupted after its metadata was written."""
-    return any(_has_journal(files, each) for each in folders)
+    return any(_has_journal(files, each) for each in directories)
 
 
-def _is_begun(files: FileSystem, folder: str) -> bool:
-    return files.is_directory(os.path.join(folder, METADATA_FOLDER))
+def _is_begun(files: FileSystem, directory: str) -> bool:
+    return files.is_directory(os.path.join(directory, METADATA_FOLDER))
 
 
-def _has_journal(files: FileSystem, folder: str) -> bool:
-    return files.exists(os.path.join(folder, METADATA_FOLDER, JOURNAL))
+def _has_journal(files: FileSystem, directory: str) -> bool:
+    return files.exists(os.path.join(directory, METADATA_FOLDER, JOURNAL))
 
 
 def _stored_cluster_id(files: FileSystem, first: str) -> str:
@@ -102,7 +102,7 @@ def _stored_cluster_id(files: FileSystem, first: str) -> str:
     return ""
 
 
-def _check_cluster(found: KafkaFolder, cluster_id: str, first: str) -> None:
+def _check_cluster(found: KafkaDirectory, cluster_id: str, first: str) -> None:
     """An earlier release of Moldau left metadata of a new cluster behind when it was refused."""
     if found.cluster_id != cluster_id:
         raise CannotAdoptError(
@@ -111,7 +111,7 @@ def _check_cluster(found: KafkaFolder, cluster_id: str, first: str) -> None:
         )
 
 
-def _identity(found: KafkaFolder, new_uuid: Callable[[], UUID]) -> DirectoryProperties:
+def _identity(found: KafkaDirectory, new_uuid: Callable[[], UUID]) -> DirectoryProperties:
     """Brokers before Kafka 3.7 gave their log directories no ids."""
     text = found.properties.get("directory.id")
     directory_id = decode_uuid(text) if text else new_uuid()

@@ -14,7 +14,7 @@ from moldau.metadata.adoption.kraft_state import METADATA_LOG, KraftState, read_
 from moldau.storage.checkpoints import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, PARTITION_METADATA, parse_partition
 from moldau.storage.folders import Folder, Mark, parse_folder
 from moldau.storage.layout import LEADER_EPOCH_CHECKPOINT, LOG_SUFFIX, SNAPSHOT_SUFFIX, offsets_with_suffix
-from moldau.storage.ownership import KafkaFolder, described_folder
+from moldau.storage.ownership import KafkaDirectory, described_directory
 from moldau.storage.producer_snapshots import CorruptSnapshotError, decode_snapshot
 from moldau.types.ids import TopicPartition
 from moldau.types.internal_topics import METADATA_TOPIC
@@ -39,7 +39,7 @@ class FoundLog:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    folders: tuple[KafkaFolder, ...]
+    directories: tuple[KafkaDirectory, ...]
     logs: dict[TopicPartition, FoundLog]
     leftovers: tuple[tuple[str, Mark], ...]
     """Folders of partitions that were being deleted or moved, or had been set aside."""
@@ -48,17 +48,17 @@ class Survey:
 
     @property
     def cluster_id(self) -> str:
-        return self.folders[0].cluster_id
+        return self.directories[0].cluster_id
 
     @property
     def node_id(self) -> int:
-        return int(self.folders[0].node_id)
+        return int(self.directories[0].node_id)
 
 
 def survey(paths: Sequence[Path]) -> Survey:
     """Raises CannotAdoptError, UnreadableMetadataError, CorruptFileError or OSError."""
-    folders = tuple(_identified(path) for path in paths)
-    _check_same_broker(folders)
+    directories = tuple(_identified(path) for path in paths)
+    _check_same_broker(directories)
     logs: dict[TopicPartition, FoundLog] = {}
     leftovers = []
     for path in paths:
@@ -70,7 +70,7 @@ def survey(paths: Sequence[Path]) -> Survey:
             if folder.partition in logs:
                 raise CannotAdoptError(f"{folder.name} lies in {logs[folder.partition].path.parent} and in {path}")
             logs[folder.partition] = _found_log(path / folder.name, folder.partition)
-    return Survey(folders, logs, tuple(leftovers), _kraft_state(folders))
+    return Survey(directories, logs, tuple(leftovers), _kraft_state(directories))
 
 
 @contextmanager
@@ -90,11 +90,11 @@ def nobody_else(paths: Sequence[Path]) -> Iterator[None]:
         yield
 
 
-def _identified(path: Path) -> KafkaFolder:
+def _identified(path: Path) -> KafkaDirectory:
     if not path.is_dir():
-        raise CannotAdoptError(f"{path} is no folder")
+        raise CannotAdoptError(f"{path} is no directory")
     properties = path / META_PROPERTIES
-    found = described_folder(str(path), properties.read_bytes()) if properties.exists() else None
+    found = described_directory(str(path), properties.read_bytes()) if properties.exists() else None
     if found is None:
         raise CannotAdoptError(
             f"{path} is no log directory of Apache Kafka: it has no meta.properties that Kafka wrote"
@@ -104,9 +104,9 @@ def _identified(path: Path) -> KafkaFolder:
     return found
 
 
-def _check_same_broker(folders: Sequence[KafkaFolder]) -> None:
-    first = folders[0]
-    for other in folders[1:]:
+def _check_same_broker(directories: Sequence[KafkaDirectory]) -> None:
+    first = directories[0]
+    for other in directories[1:]:
         if (other.cluster_id, other.node_id) != (first.cluster_id, first.node_id):
             raise CannotAdoptError(
                 f"{other.path} belongs to broker {other.node_id} of cluster {other.cluster_id}, {first.path} to broker "
@@ -168,14 +168,14 @@ def _begins_with_old_format(segment: Path) -> bool:
     return len(head) > MAGIC_AT and head[MAGIC_AT] != MAGIC_V2
 
 
-def _kraft_state(folders: Sequence[KafkaFolder]) -> KraftState | None:
-    for folder in folders:
-        path = Path(folder.path) / METADATA_LOG
+def _kraft_state(directories: Sequence[KafkaDirectory]) -> KraftState | None:
+    for directory in directories:
+        path = Path(directory.path) / METADATA_LOG
         if path.is_dir():
             return read_state(path)
-    if all(folder.of_zookeeper for folder in folders):
+    if all(directory.of_zookeeper for directory in directories):
         return None
-    given = os.pathsep.join(folder.path for folder in folders)
+    given = os.pathsep.join(directory.path for directory in directories)
     raise CannotAdoptError(
         f"{METADATA_LOG} is not in {given}: give all entries of log.dirs, and that of metadata.log.dir if it is another"
     )

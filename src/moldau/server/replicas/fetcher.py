@@ -221,7 +221,7 @@ class ReplicaFetcher:
                 log.info("%s is cut from %d to %d", partition.topic_partition, end, partition_log.log_end_offset)
                 partition.log_truncated()
         except (OSError, LogIOError):
-            self.plan.delay(followed, self._now_ms())  # the manager has taken the folder offline
+            self.plan.delay(followed, self._now_ms())  # the manager has taken the directory offline
             return
         self.plan.resume(followed)
         self._has_news()
