@@ -70,6 +70,11 @@ def _banned_calls(path: Path) -> Iterator[str]:
             yield f"{short(path)}:{node.lineno}: {name}(): {banned[name]}"
 
 
+def test_the_id_that_stands_for_none_is_made_once() -> None:
+    found = [short(path) for path in python_files("src") if "UUID(int=0)" in path.read_text()]
+    assert found == ["src/moldau/types/ids.py"], "use its ZERO_UUID"
+
+
 def test_one_folder_decides_with_which_client_a_cluster_is_asked() -> None:
     """The commands go through cli/calls; what reaches a cluster, cli/connection.py, hands the clients out."""
     asking = (COMMAND_LINE / "calls", COMMAND_LINE / "connection.py")

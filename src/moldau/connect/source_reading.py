@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import (
-    ArrayType,
     BinaryType,
     IntegerType,
     NullType,
@@ -27,6 +26,7 @@ from pyspark.sql.types import (
 
 from moldau.connect.interface import Position, RawRecord, RecordRefused, SourceConnector, SourceRecord, Stream
 from moldau.connect.plugins import loaded
+from moldau.spark.schema import HEADER_TYPE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,13 +37,12 @@ SPEC: Final = "connector.secret"
 ROWS: Final = 10_000
 MISFITS: Final = (ValueError, TypeError, OverflowError, ArithmeticError)
 """What Arrow and Python raise for a value that a type does not hold (Arrow's own are among them)."""
-HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 REFUSED: Final = StructType(
     [StructField("message", StringType()), StructField("key", BinaryType()), StructField("value", BinaryType())]
 )
 COMMON: Final = (
     StructField("timestamp", TimestampType()),
-    StructField("headers", HEADERS),
+    StructField("headers", HEADER_TYPE),
     StructField("topic", StringType()),
     StructField("partition", IntegerType()),
     StructField("refused", REFUSED),

@@ -25,8 +25,9 @@ from moldau.connect.schemas import SchemaRefused
 from moldau.connect.source_reading import NAME, SPEC, ConnectSource, Reading, schema_of
 from moldau.connect.task import Job
 from moldau.connect.transforms import Records
-from moldau.connect.transforms.base import HEADERS, attempted
+from moldau.connect.transforms.base import attempted
 from moldau.spark import write_batch
+from moldau.spark.schema import HEADER_TYPE
 from moldau.spark.writing.identity import SinkIdentity
 from moldau.spark.writing.new_topics import NAME as NEW_TOPICS
 from moldau.spark.writing.new_topics import to_option
@@ -217,8 +218,8 @@ def with_errors(
             "exception.stacktrace": F.concat_ws(": ", kind, message),
         }
     )
-    headers = F.coalesce(F.col("headers"), F.array().cast(HEADERS))
-    told = F.concat(headers, context.cast(HEADERS)) if job.errors.dead_letter_headers else headers
+    headers = F.coalesce(F.col("headers"), F.array().cast(HEADER_TYPE))
+    told = F.concat(headers, context.cast(HEADER_TYPE)) if job.errors.dead_letter_headers else headers
     # A dead letter is the record as it was read, or the bytes of what was not; nothing is registered for the others.
     for original in ORIGINALS:
         frame = frame.withColumn(original, F.when(bad, F.col(original)))

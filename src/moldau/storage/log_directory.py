@@ -14,7 +14,7 @@ from moldau.storage.checkpoints import CorruptFileError, DirectoryProperties
 from moldau.storage.files import DiskSpace, FileSystem
 from moldau.storage.folders import Folder, parse_folder
 from moldau.storage.log import PartitionLog
-from moldau.types.ids import TopicPartition
+from moldau.types.ids import ZERO_UUID, TopicPartition
 from moldau.types.internal_topics import METADATA_TOPIC
 
 log = logging.getLogger("moldau.storage.directory")
@@ -116,7 +116,7 @@ class LogDirectory:
     def __init__(self, files: FileSystem, path: str) -> None:
         self._files = files
         self.path = path
-        self.id = UUID(int=0)
+        self.id = ZERO_UUID
         self.failure: str | None = None
         self.clean_epoch: int | None = None
         """The broker epoch under which the last broker here stopped in good order."""

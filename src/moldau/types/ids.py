@@ -7,7 +7,9 @@ from uuid import UUID
 
 TopicId: TypeAlias = UUID
 
-ZERO_TOPIC_ID = UUID(int=0)
+ZERO_UUID = UUID(int=0)
+"""Stands for an id that is not known, or that there is none."""
+ZERO_TOPIC_ID: TopicId = ZERO_UUID
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 NO_OFFSET = -1

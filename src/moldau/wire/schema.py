@@ -5,11 +5,11 @@ tagged.
 from __future__ import annotations
 
 from typing import ClassVar, NamedTuple, TypeAlias
-from uuid import UUID
+
+from moldau.types.ids import ZERO_UUID as ZERO_UUID
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-ZERO_UUID = UUID(int=0)
 NEVER = 32767
 
 

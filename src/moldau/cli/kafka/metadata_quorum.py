@@ -16,6 +16,7 @@ from moldau.cli.kafka.argument_parser import ArgumentParser, ArgumentsRefused
 from moldau.cli.kafka.cluster import connected
 from moldau.cli.kafka.options import ToolError
 from moldau.client.asking import quorum
+from moldau.types.ids import ZERO_UUID
 from moldau.types.uuid_text import encode_uuid
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 HEADINGS: Final = (
     "NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status",
 )  # fmt: skip
-NO_DIRECTORY: Final = UUID(int=0)
 
 
 def parser() -> ArgumentParser:
@@ -86,7 +86,7 @@ def nodes_text(replicas: Sequence[ReplicaState], answer: DescribeQuorumResponse,
 
     def described(replica: ReplicaState) -> Iterator[str]:
         yield f'"id": {replica.replica_id}'
-        if replica.replica_directory_id != NO_DIRECTORY:
+        if replica.replica_directory_id != ZERO_UUID:
             yield f'"directoryId": "{directory_text(replica.replica_directory_id)}"'
         if with_endpoints:
             urls = [f"{each.name}://{each.host}:{each.port}" for each in listeners.get(replica.replica_id, ())]

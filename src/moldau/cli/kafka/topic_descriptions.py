@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from moldau.cli.calls import configs, reassignments
 from moldau.cli.calls import topics as topic_calls
@@ -15,15 +15,13 @@ from moldau.cli.calls.reassignments import Move
 from moldau.client.asking.answers import refuse
 from moldau.client.errors import VersionUnsupported
 from moldau.types.errors import ErrorCode, KafkaError
-from moldau.types.ids import TopicPartition
+from moldau.types.ids import ZERO_TOPIC_ID, TopicPartition
 from moldau.types.uuid_text import encode_uuid
 
 if TYPE_CHECKING:
     from moldau.cli.connection import Connection
     from moldau.wire.messages.describe_topic_partitions import DescribeTopicPartitionsResponseTopic
     from moldau.wire.messages.metadata import MetadataResponseTopic
-
-NO_ID: Final = uuid.UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +160,7 @@ def reported(report: str, partition: PartitionView, min_isr: int, live: frozense
 
 
 def print_heading(topic: TopicView) -> None:
-    identity = "" if topic.topic_id == NO_ID else f"\tTopicId: {id_text(topic.topic_id)}"
+    identity = "" if topic.topic_id == ZERO_TOPIC_ID else f"\tTopicId: {id_text(topic.topic_id)}"
     settings = ",".join(f"{name}={value}" for name, value in topic.overrides.items())
     factor = topic.partitions[0].replication_factor
     print(

@@ -149,7 +149,7 @@ class SpoolDirSource(SourceConnector):
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_type
 
-        from moldau.connect.source_reading import HEADERS
+        from moldau.spark.schema import HEADER_TYPE
 
         if "done" in end:
             return
@@ -165,7 +165,7 @@ class SpoolDirSource(SourceConnector):
             several = lines[at : at + ROWS]
             columns = {"value": pa.array(several, pa.binary()).cast(pa.string())}
             if headers:
-                columns["headers"] = pa.array([headers] * len(several), to_arrow_type(HEADERS))
+                columns["headers"] = pa.array([headers] * len(several), to_arrow_type(HEADER_TYPE))
             yield pa.RecordBatch.from_pydict(columns)
 
     def _headers(self, path: Path) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, StringType, StructType
 
 from moldau.connect.converters import DATA_EXCEPTION, ERROR, reason
 from moldau.connect.definitions import ConfigDef
@@ -22,7 +22,6 @@ from moldau.connect.schemas import SchemaRefused, merged
 
 TRANSFORMATION: Final = "TRANSFORMATION"
 CHANGEABLE: Final = ("key", "value", "headers", "topic", "partition", "timestamp", ERROR)
-HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 CHOSEN: Final = "_chosen"
 REFUSALS: Final = (SchemaRefused, AnalysisException)
 """What a transform raises whose records have a type that it cannot take."""

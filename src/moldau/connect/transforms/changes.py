@@ -13,7 +13,8 @@ from moldau.config.definition import ConfigError, ConfigType
 from moldau.connect.definitions import ConfigDef, Key, one_of
 from moldau.connect.java_patterns import java_pattern
 from moldau.connect.schemas import SchemaRefused
-from moldau.connect.transforms.base import CHOSEN, HEADERS, Records, Transform, rebuilt
+from moldau.connect.transforms.base import CHOSEN, Records, Transform, rebuilt
+from moldau.spark.schema import HEADER_TYPE
 
 ENVELOPE: Final = {"before", "after", "source", "op"}
 DROP, TOMBSTONE, REWRITE, BOTH, TO_TOMBSTONE = (
@@ -44,8 +45,8 @@ def with_headers(records: Records, headers: dict[str, Column]) -> Records:
     fresh = F.array(
         *(F.struct(F.lit(name).alias("key"), text.cast("binary").alias("value")) for name, text in headers.items())
     )
-    there = F.coalesce(F.col("headers"), F.array().cast(HEADERS))
-    return records.with_column("headers", F.concat(there, fresh.cast(HEADERS)))
+    there = F.coalesce(F.col("headers"), F.array().cast(HEADER_TYPE))
+    return records.with_column("headers", F.concat(there, fresh.cast(HEADER_TYPE)))
 
 
 class ExtractNewRecordState(Transform):

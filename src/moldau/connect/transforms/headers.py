@@ -11,15 +11,16 @@ from moldau.config.definition import ConfigType
 from moldau.connect.converters import java_text
 from moldau.connect.definitions import REQUIRED, ConfigDef, ConfigRefused, Key, not_empty, one_of
 from moldau.connect.java_patterns import java_pattern
-from moldau.connect.transforms.base import HEADERS, Predicate, Records, Transform, rebuilt
+from moldau.connect.transforms.base import Predicate, Records, Transform, rebuilt
+from moldau.spark.schema import HEADER_TYPE
 
 
 def present() -> Column:
-    return F.coalesce(F.col("headers"), F.array().cast(HEADERS))
+    return F.coalesce(F.col("headers"), F.array().cast(HEADER_TYPE))
 
 
 def header(name: str, text: Column) -> Column:
-    return F.array(F.struct(F.lit(name).alias("key"), text.cast("binary").alias("value"))).cast(HEADERS)
+    return F.array(F.struct(F.lit(name).alias("key"), text.cast("binary").alias("value"))).cast(HEADER_TYPE)
 
 
 class InsertHeader(Transform):
