@@ -79,13 +79,20 @@ def test_one_folder_decides_with_which_client_a_cluster_is_asked() -> None:
     """The commands go through cli/calls; what reaches a cluster, cli/connection.py, hands the clients out."""
     asking = (COMMAND_LINE / "calls", COMMAND_LINE / "connection.py")
     found = [
-        f"{short(path)}:{node.lineno}: {node.attr}"
+        f"{short(path)}:{node.lineno}: {ast.unparse(node)}"
         for path in python_files("src")
         if COMMAND_LINE in path.parents and not any(each == path or each in path.parents for each in asking)
         for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Attribute) and node.attr in ("admin", "wire")
+        if isinstance(node, ast.Attribute | ast.ImportFrom | ast.Import) and _chooses_a_client(node)
     ]
     assert found == []
+
+
+def _chooses_a_client(node: ast.Attribute | ast.ImportFrom | ast.Import) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("admin", "wire")
+    package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+    return any(f"{package}{each.name}".startswith("moldau.client.asking") for each in node.names)
 
 
 def test_tests_never_sleep_to_synchronise() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from moldau.client.asking.answers import refuse as refuse
 from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.calls.answers import SECONDS, demanded, for_client, is_refusal, outcome, outcomes, place_of
 from moldau.client.asking.answers import refuse
+from moldau.client.asking.groups import delete_offsets as delete_offsets
 from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:

@@ -10,12 +10,11 @@ from confluent_kafka import KafkaError
 
 from moldau.cli import hidden, refusals
 from moldau.cli.calls import cluster as calls
-from moldau.cli.calls import configs, offsets, replicas
+from moldau.cli.calls import configs, offsets, quorum, replicas
 from moldau.cli.calls.offsets import At
 from moldau.cli.calls.replicas import Follower
 from moldau.cli.connection import Connection
 from moldau.cli.output import DONE, UNHEALTHY, Column, CommandError, Format, Table, note, plural, show, size_text
-from moldau.client.asking import quorum
 from moldau.client.errors import ClientError
 from moldau.types import errors
 from moldau.types.ids import TopicPartition

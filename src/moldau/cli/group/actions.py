@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from moldau.cli import hidden, refusals, times
 from moldau.cli.calls import groups, offsets
-from moldau.cli.calls.answers import place_of
+from moldau.cli.calls.answers import place_of, refuse
 from moldau.cli.calls.groups import Committed
 from moldau.cli.calls.offsets import At
 from moldau.cli.connection import Connection
@@ -30,7 +30,6 @@ from moldau.cli.output import (
     plural,
     show,
 )
-from moldau.client.asking.answers import refuse
 from moldau.types.ids import TopicPartition
 
 IDLE: Final = ("Empty", "Dead")
@@ -424,8 +423,6 @@ def _delete_offsets(
 
 
 def _delete_offsets_of(cluster: Connection, group: str, places: Sequence[TopicPartition]) -> None:
-    from moldau.client.asking.groups import delete_offsets
-
     with refusals.while_doing(f"cannot delete offsets of group {group!r}"):
-        for place, error in delete_offsets(cluster, group, places).items():
+        for place, error in groups.delete_offsets(cluster, group, places).items():
             refuse(error, f"{place}: {error.name}")

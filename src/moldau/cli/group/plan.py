@@ -5,8 +5,6 @@ A wanted offset before the first or behind the end of its partition becomes the 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from moldau.cli import documents
+from moldau.cli.offset_rows import BadRowError, offset_rows
 from moldau.cli.output import WRONG_USAGE, CommandError
 from moldau.types.ids import TopicPartition
 
@@ -29,7 +28,6 @@ GROUP_KEYS: Final = (
     "offsets",
     "executed",
 )
-CSV_COLUMNS: Final = 3
 Offsets = Mapping[TopicPartition, int]
 
 
@@ -106,20 +104,12 @@ def _from_json(text: str, origin: str, group: str) -> dict[TopicPartition, int]:
 
 
 def _from_csv(text: str, origin: str, group: str) -> dict[TopicPartition, int]:
-    """Rows of `topic,partition,offset`, or with the group before them, as Kafka writes them for several groups."""
-    found = {}
-    for number, row in enumerate(csv.reader(io.StringIO(text)), start=1):
-        if not row:
-            continue
-        cells = [cell.strip() for cell in row]
-        if len(cells) == CSV_COLUMNS + 1:
-            if cells[0] != group:
-                continue
-            cells = cells[1:]
-        if len(cells) != CSV_COLUMNS or not cells[1].isdigit() or not cells[2].isdigit():
-            raise CommandError(f"{origin}, line {number}: expected topic,partition,offset", exit_code=WRONG_USAGE)
-        found[TopicPartition(cells[0], int(cells[1]))] = int(cells[2])
-    return _some(found, origin)
+    """What rows of other groups say is theirs."""
+    try:
+        return _some({row.place: row.offset for row in offset_rows(text, group) if row.group == group}, origin)
+    except BadRowError as bad:
+        message = f"{origin}, line {bad.line}: expected topic,partition,offset"
+        raise CommandError(message, exit_code=WRONG_USAGE) from None
 
 
 def _some(found: dict[TopicPartition, int], origin: str) -> dict[TopicPartition, int]:

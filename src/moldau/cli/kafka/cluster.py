@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moldau.cli.calls import quorum
 from moldau.cli.kafka.argument_parser import ArgumentParser, ArgumentsRefused
 from moldau.cli.kafka.connecting import SERVERS, connect_with
 from moldau.cli.kafka.failures import message_of
-from moldau.client.asking import quorum
 from moldau.client.errors import VersionUnsupported
 from moldau.types.errors import KafkaError
 

@@ -9,6 +9,7 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.cli.calls.answers import place_of
 from moldau.cli.kafka.connecting import (
     BOOTSTRAP,
     BROKER_LIST,
@@ -22,6 +23,7 @@ from moldau.cli.kafka.connecting import (
 )
 from moldau.cli.kafka.measuring import MEGABYTE, Metrics, date_text, now_ms
 from moldau.cli.kafka.options import OptionError, Options, Parser, ToolError, flag, optional_value, value
+from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -124,7 +126,7 @@ class Reading:
         self.records = self.bytes = self.join_ms = 0
         self._join_start = start
         self._round_join_ms = 0
-        self._assigned: set[tuple[str, int]] = set()
+        self._assigned: set[TopicPartition] = set()
         self._last = (start, 0, 0)
 
     def run(self, consumer: Consumer) -> None:
@@ -170,10 +172,10 @@ class Reading:
             elapsed = now_ms() - self._join_start
             self.join_ms += elapsed
             self._round_join_ms += elapsed
-        self._assigned |= {(each.topic, each.partition) for each in partitions}
+        self._assigned |= set(map(place_of, partitions))
 
     def _on_revoke(self, consumer: Any, partitions: Any) -> None:
-        self._assigned -= {(each.topic, each.partition) for each in partitions}
+        self._assigned -= set(map(place_of, partitions))
         if not self._assigned:
             self._join_start = now_ms()
 

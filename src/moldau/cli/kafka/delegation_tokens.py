@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from moldau.cli.calls import tokens
 from moldau.cli.kafka.connecting import SERVERS, connect_with, file_properties
 from moldau.cli.kafka.failures import java_refusals
 from moldau.cli.kafka.options import Options, Parser, ToolError, flag, optional_value, value
-from moldau.client.asking import tokens
 
 if TYPE_CHECKING:
     from moldau.cli.connection import Connection

@@ -10,12 +10,12 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from moldau.cli.calls import quorum
+from moldau.cli.calls.quorum import Upgrade
 from moldau.cli.kafka.argument_parser import ArgumentParser, ArgumentsRefused, java_words
 from moldau.cli.kafka.cluster import connected
 from moldau.cli.kafka.failures import java_message
 from moldau.cli.kafka.options import ToolError
-from moldau.client.asking import quorum
-from moldau.client.asking.quorum import Upgrade
 
 if TYPE_CHECKING:
     from moldau.cli.connection import Connection

@@ -71,10 +71,8 @@ def ask(
     results: dict[TopicPartition, str | None],
 ) -> ErrorCode:
     """Fills in the results and returns the error of the whole: the group's, else the first partition's."""
-    from moldau.client.asking import groups as asked
-
     try:
-        answers = asked.delete_offsets(connection, group_id, wanted)
+        answers = groups.delete_offsets(connection, group_id, wanted)
     except KafkaError as error:
         results |= dict.fromkeys(wanted, java_text(error.code))
         return error.code

@@ -19,6 +19,7 @@ from moldau.cli.kafka.failures import java_message
 from moldau.cli.kafka.group_errors import IllegalArgument, Wrapped, described, print_error
 from moldau.cli.kafka.group_offsets import committed_offsets, end_offsets, offsets_at, start_offsets
 from moldau.cli.kafka.options import Options, ToolError
+from moldau.cli.offset_rows import BadRowError, offset_rows
 from moldau.types.errors import KafkaError
 from moldau.types.ids import TopicPartition
 
@@ -179,18 +180,13 @@ def from_file(connection: Connection, group_id: str, options: Options) -> Offset
 def read_plan(path: Path, groups: Sequence[str]) -> dict[str, Offsets]:
     """`topic,partition,offset` for one group, or `group,topic,partition,offset`."""
     plan: dict[str, Offsets] = {}
-    for number, fields in enumerate(csv.reader(io.StringIO(path.read_text())), start=1):
-        if not fields:
-            continue
-        try:
-            if len(fields) == 3 and len(groups) == 1:
-                fields = [groups[0], *fields]
-            group, topic, index, offset = fields
-            plan.setdefault(group, {})[TopicPartition(topic, int(index))] = int(offset)
-        except ValueError:
-            raise ToolError(
-                f"{path}, line {number}: expected topic,partition,offset or group,topic,partition,offset"
-            ) from None
+    try:
+        for row in offset_rows(path.read_text(), groups[0] if len(groups) == 1 else None):
+            plan.setdefault(row.group, {})[row.place] = row.offset
+    except BadRowError as bad:
+        raise ToolError(
+            f"{path}, line {bad.line}: expected topic,partition,offset or group,topic,partition,offset"
+        ) from None
     return plan
 
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from moldau.cli.calls import quorum
 from moldau.cli.kafka.argument_parser import ArgumentParser, ArgumentsRefused
 from moldau.cli.kafka.cluster import connected
 from moldau.cli.kafka.options import ToolError
-from moldau.client.asking import quorum
 from moldau.types.ids import ZERO_UUID
 from moldau.types.uuid_text import encode_uuid
 

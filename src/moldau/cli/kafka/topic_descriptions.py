@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from moldau.cli.calls import configs, reassignments
 from moldau.cli.calls import topics as topic_calls
+from moldau.cli.calls.answers import refuse
 from moldau.cli.calls.cluster import broker_ids
 from moldau.cli.calls.configs import Source
 from moldau.cli.calls.reassignments import Move
-from moldau.client.asking.answers import refuse
 from moldau.client.errors import VersionUnsupported
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import ZERO_TOPIC_ID, TopicPartition

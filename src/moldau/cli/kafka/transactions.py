@@ -7,13 +7,12 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from moldau.cli.calls import reassignments, topics
+from moldau.cli.calls import transactions
+from moldau.cli.calls.transactions import Marker
 from moldau.cli.kafka.argument_parser import ArgumentParser, ArgumentsRefused, long, short
 from moldau.cli.kafka.connecting import SERVERS, connect_with
 from moldau.cli.kafka.failures import message_of
 from moldau.cli.kafka.options import ToolError
-from moldau.client.asking import transactions
-from moldau.client.asking.transactions import Marker
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
 
@@ -193,10 +192,10 @@ def open_transaction(cluster: Connection, place: TopicPartition, offset: int) ->
         found = transactions.open_in(cluster, [place])
     except KafkaError as error:
         raise failed(f"Failed to validate producer state for partition {place}", error) from None
-    for each in found:
-        if each.start_offset == offset:
-            return each.marker
-    raise ToolError(f"Could not find any open transactions starting at offset {offset} on partition {place}")
+    begun = transactions.begun_at(offset, found)
+    if begun is None:
+        raise ToolError(f"Could not find any open transactions starting at offset {offset} on partition {place}")
+    return begun.marker
 
 
 def force_termination(cluster: Connection, given: Namespace) -> None:
@@ -214,13 +213,8 @@ def find_hanging(cluster: Connection, given: Namespace) -> None:
     if given.partition is not None and given.topic is None:
         raise ToolError("The --partition argument requires --topic to be provided")
     places = places_to_search(cluster, given)
-    oldest = given.max_transaction_timeout * 60_000
     now = now_ms()
-    old = [
-        each
-        for each in transactions.open_in(cluster, places, given.broker_id)
-        if now - each.producer.last_timestamp > oldest
-    ]
+    idle_since_ms = now - given.max_transaction_timeout * 60_000 - 1
     headers = (
         "Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch", "StartOffset", "LastTimestamp",
         "Duration(min)",
@@ -235,7 +229,7 @@ def find_hanging(cluster: Connection, given: Namespace) -> None:
             each.producer.last_timestamp,
             (now - each.producer.last_timestamp) // 60_000,
         )
-        for each in transactions.hanging(cluster, old)
+        for each in transactions.hanging_in(cluster, places, idle_since_ms, given.broker_id)
     ]
     print_table(headers, rows)
 
@@ -244,10 +238,9 @@ def places_to_search(cluster: Connection, given: Namespace) -> list[TopicPartiti
     if given.partition is not None:
         return [TopicPartition(given.topic, given.partition)]
     try:
-        layout = reassignments.layout(cluster, topics.names(cluster) if given.topic is None else [given.topic])
+        return transactions.places_to_search(cluster, given.topic, given.broker_id)
     except KafkaError as error:
         raise failed("Failed to describe 1 topics", KafkaError(error.code)) from None
-    return [place for place, replicas in layout.items() if given.broker_id is None or given.broker_id in replicas]
 
 
 def now_ms() -> int:

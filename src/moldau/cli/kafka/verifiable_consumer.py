@@ -7,10 +7,12 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.cli.calls.answers import for_client
 from moldau.cli.kafka.argument_parser import ArgumentParser
 from moldau.cli.kafka.connecting import SERVERS, connect_with
 from moldau.cli.kafka.failures import is_failure, message_of
 from moldau.cli.kafka.verifiable import add_servers, print_event, properties_in_file, read
+from moldau.types.ids import TopicPartition
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -19,7 +21,6 @@ OLD_FILE_OPTION: Final = "consumer.config"
 BATCH: Final = 500
 POLL_SECONDS: Final = 0.1
 RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
-Partition = tuple[str, int]
 
 
 def parser() -> ArgumentParser:
@@ -120,17 +121,16 @@ class Run:
         print_event(name, partitions=[{"topic": each.topic, "partition": each.partition} for each in partitions])
 
     def _received(self, messages: list[Message]) -> None:
-        by_partition: dict[Partition, list[Message]] = {}
+        by_partition: dict[TopicPartition, list[Message]] = {}
         for message in messages:
-            by_partition.setdefault((message.topic() or "", message.partition() or 0), []).append(message)
+            place = TopicPartition(message.topic() or "", message.partition() or 0)
+            by_partition.setdefault(place, []).append(message)
         summaries = []
-        offsets: dict[Partition, int] = {}
-        for (topic, index), records in by_partition.items():
+        offsets: dict[TopicPartition, int] = {}
+        for place, records in by_partition.items():
             first, last = records[0].offset() or 0, records[-1].offset() or 0
-            offsets[topic, index] = last + 1
-            summaries.append(
-                {"topic": topic, "partition": index, "count": len(records), "minOffset": first, "maxOffset": last}
-            )
+            offsets[place] = last + 1
+            summaries.append({**place._asdict(), "count": len(records), "minOffset": first, "maxOffset": last})
             if self._given.verbose:
                 for record in records:
                     self._show(record)
@@ -150,10 +150,8 @@ class Run:
             offset=record.offset(),
         )
 
-    def _commit(self, offsets: dict[Partition, int]) -> None:
-        from confluent_kafka import TopicPartition
-
-        wanted = [TopicPartition(topic, index, offset) for (topic, index), offset in offsets.items()]
+    def _commit(self, offsets: dict[TopicPartition, int]) -> None:
+        wanted = [for_client(place, offset) for place, offset in offsets.items()]
         outcome: dict[str, Any] = {"success": True}
         try:
             self._consumer.commit(offsets=wanted, asynchronous=False)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from moldau.cli import refusals
+from moldau.cli.calls import tokens
+from moldau.cli.calls.tokens import DelegationToken
 from moldau.cli.connection import Connection
 from moldau.cli.output import NOT_FOUND, Column, CommandError, Format, Table, confirm, nearest, show
 from moldau.cli.security.options import principal
 from moldau.cli.times import duration_ms, instant_text
-from moldau.client.asking import tokens
-from moldau.client.asking.tokens import DelegationToken
 
 AS_THE_BROKER: Final = -1
 AT_ONCE: Final = -1

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from moldau.cli import refusals, times
+from moldau.cli.calls import transactions
+from moldau.cli.calls.transactions import NOT_OPEN, ONGOING, Described
 from moldau.cli.connection import Connection
 from moldau.cli.output import (
     FAILED,
@@ -21,13 +23,8 @@ from moldau.cli.output import (
     progress,
     show,
 )
-from moldau.client.asking import transactions
-from moldau.client.asking.transactions import NOT_OPEN, ONGOING, Described
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
-
-ASKED_AT_ONCE: Final = 500
-"""Partitions in one turn, so that a bar can move."""
 
 
 def list_transactions(cluster: Connection, states: Sequence[str], longer_than: str | None, output: Format) -> None:
@@ -58,13 +55,8 @@ def list_hanging(cluster: Connection, topic: str | None, older_than: str, output
     limit = times.duration_ms(older_than)
     places = _places(cluster, topic)
     now_ms = time.time_ns() // 1_000_000
-    opened = []
     with progress("asking partitions", len(places)) as advance, refusals.while_doing("cannot ask the partitions"):
-        for done in range(0, len(places), ASKED_AT_ONCE):
-            opened += transactions.open_in(cluster, places[done : done + ASKED_AT_ONCE])
-            advance(done)
-        old = [each for each in opened if now_ms - each.producer.last_timestamp >= limit]
-        found = transactions.hanging(cluster, old)
+        found = transactions.hanging_in(cluster, places, now_ms - limit, advance=advance)
     rows = [
         {
             "topic": each.place.topic,
@@ -89,9 +81,9 @@ def list_hanging(cluster: Connection, topic: str | None, older_than: str, output
 
 def _places(cluster: Connection, topic: str | None) -> list[TopicPartition]:
     if topic is not None:
-        return [TopicPartition(topic, number) for number in refusals.partitions_of(cluster, topic)]
-    topics = refusals.metadata(cluster).topics
-    return sorted(TopicPartition(name, number) for name, found in topics.items() for number in found.partitions)
+        refusals.described_topics(cluster, [topic])
+    with refusals.while_doing("cannot ask for the partitions"):
+        return transactions.places_to_search(cluster, topic)
 
 
 def describe(cluster: Connection, ids: Sequence[str], output: Format) -> None:
@@ -213,16 +205,16 @@ def abort_hanging(
         raise CommandError(f"topic {topic!r} has no partition {partition}", exit_code=NOT_FOUND)
     with refusals.while_doing(f"cannot ask for the producers of {place}"):
         open_here = transactions.open_in(cluster, [place])
-    chosen = [each for each in open_here if each.start_offset == start_offset]
-    if not chosen:
+    chosen = transactions.begun_at(start_offset, open_here)
+    if chosen is None:
         begun = ", ".join(str(each.start_offset) for each in open_here)
         hint = f"open ones began at {begun}" if begun else "none is open there"
         raise CommandError(f"no transaction of {place} began at offset {start_offset}", hint, NOT_FOUND)
-    what = f"the transaction of producer {chosen[0].producer.producer_id} in {place} from offset {start_offset} on"
+    what = f"the transaction of producer {chosen.producer.producer_id} in {place} from offset {start_offset} on"
     if dry_run:
         print(f"would abort {what}")
         return
     confirm(f"Write an abort marker for {what}, without its coordinator?", yes)
     with refusals.while_doing(f"cannot abort the transaction in {place}"):
-        transactions.write_abort_marker(cluster, place, chosen[0].marker)
+        transactions.write_abort_marker(cluster, place, chosen.marker)
     print(f"aborted {what}")
