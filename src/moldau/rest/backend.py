@@ -50,6 +50,7 @@ class Backend:
         self._lock = threading.Lock()
         self._admin: Any = None
         self._sender: Sender | None = None
+        self._sender_lock = asyncio.Lock()
         self._cluster_id: str | None = None
         self.idle_readers: list[Any] = []
         """Consumers without a group; only threads touch it, and a list's pop and append are one step each."""
@@ -156,15 +157,16 @@ class Backend:
         return self._sender is not None
 
     async def sender(self) -> Sender:
-        if self._sender is None:
-            import confluent_kafka
+        """Another one after a fatal error: what was refused for good may be allowed by now."""
+        async with self._sender_lock:
+            if self._sender is None or self._sender.broken is not None:
+                import confluent_kafka
 
-            milliseconds = str(self.settings.number("client.timeout.ms"))
-            defaults = {**texts.PRODUCER, "delivery.timeout.ms": milliseconds, "linger.ms": "2"}
-            client = await asyncio.to_thread(self.made, confluent_kafka.Producer, "producer", defaults)
-            if self._sender is None:
+                milliseconds = str(self.settings.number("client.timeout.ms"))
+                defaults = {**texts.PRODUCER, "delivery.timeout.ms": milliseconds, "linger.ms": "2"}
+                client = await asyncio.to_thread(self.made, confluent_kafka.Producer, "producer", defaults)
                 self._sender = Sender(client, self.seconds, self._monotonic)
-        return self._sender
+            return self._sender
 
     def consumer(self, more: Mapping[str, object]) -> Consumer:
         """Not on the event loop: making one takes a while."""

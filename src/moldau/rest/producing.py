@@ -1,14 +1,18 @@
 """Sending without waiting on the event loop: records go into librdkafka's queue, a thread hears of their fate.
 
 A `Sending` is a group of records whose fates are awaited together, so that the loop is woken once for all of them.
+
+A fatal error, such as that this principal may write nowhere, ends a producer of librdkafka for good: what was under way
+is told why, and `Sender.broken` that another one has to be made.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.rest import errors
@@ -24,6 +28,10 @@ MOST_KNOWN: Final = 10_000
 LOOKS: Final = 20
 CREATING_LOOKS: Final = 2
 LOOK_PAUSE_SECONDS: Final = 0.1
+REASON_SECONDS: Final = 5.0
+"""For the reason of a fatal error, which comes right after it is first felt."""
+GIVEN_UP: Final = frozenset({"_FATAL", "_PURGE_QUEUE", "_PURGE_INFLIGHT"})
+"""What librdkafka says of a record that a fatal error has ended, in place of that error."""
 
 
 class Outgoing(NamedTuple):
@@ -49,7 +57,11 @@ class Refused(NamedTuple):
 
 
 class Sending:
-    def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, count: int, loop: asyncio.AbstractEventLoop, reason: Callable[[], Awaitable[Refused | None]]
+    ) -> None:
+        """`reason`: what the fatal error was, where there was one."""
+        self._reason = reason
         self.fates: list[Stored | Refused] = [Refused("_FAIL", "not sent", False)] * count
         self._left = count
         self._lock = threading.Lock()
@@ -60,11 +72,11 @@ class Sending:
 
     def told(self, place: int, error: KafkaError | None, message: Message) -> None:
         """From the thread that polls."""
-        if error is None:
-            _, timestamp = message.timestamp()
-            self.settle(place, Stored(message.partition(), message.offset(), timestamp))  # type: ignore[arg-type]
-        else:
-            self.settle(place, refusal(error))
+        try:
+            fate = fate_of(error, message)
+        except SystemError:  # a fatal error is still pending; once caught, it is gone
+            fate = fate_of(error, message)
+        self.settle(place, fate)
 
     def settle(self, place: int, fate: Stored | Refused) -> None:
         with self._lock:
@@ -80,7 +92,20 @@ class Sending:
 
     async def finished(self) -> list[Stored | Refused]:
         await asyncio.shield(self._done)
+        if any(isinstance(fate, Refused) and fate.name in GIVEN_UP for fate in self.fates):
+            reason = await self._reason()
+            if reason is not None:
+                self.fates = [
+                    reason if isinstance(fate, Refused) and fate.name in GIVEN_UP else fate for fate in self.fates
+                ]
         return self.fates
+
+
+def fate_of(error: KafkaError | None, message: Message) -> Stored | Refused:
+    if error is not None:
+        return refusal(error)
+    _, timestamp = message.timestamp()
+    return Stored(message.partition(), message.offset(), timestamp)  # type: ignore[arg-type]
 
 
 def refusal(error: KafkaError) -> Refused:
@@ -104,14 +129,31 @@ class Sender:
         self._room = asyncio.Event()
         self._wanted = False
         self._closed = False
+        self.broken: Refused | None = None
+        """The fatal error, once there was one: nothing is sent by this one any more."""
+        self._broke = asyncio.Event()
         self._thread = threading.Thread(target=self._poll, name="rest-producer", daemon=True)
         self._thread.start()
 
     def _poll(self) -> None:
-        while not self._closed:
-            if self._client.poll(POLL_SECONDS) and self._wanted:
-                self._wanted = False
-                self._loop.call_soon_threadsafe(self._room.set)
+        from confluent_kafka import KafkaException
+
+        while not self._closed and not (self.broken is not None and len(self._client) == 0):
+            try:
+                if self._client.poll(POLL_SECONDS) and self._wanted:
+                    self._wanted = False
+                    self._loop.call_soon_threadsafe(self._room.set)
+            except KafkaException as error:
+                if error.args[0].fatal():
+                    self._break(refusal(error.args[0]))
+            except SystemError:  # confluent-kafka has lost one error in another one
+                continue
+
+    def _break(self, why: Refused) -> None:
+        """Everything under way is told of it by the next polls."""
+        self.broken = why
+        self._client.purge(blocking=False)
+        self._loop.call_soon_threadsafe(self._broke.set)
 
     async def partitions(self, topic: str) -> int:
         """How many partitions the topic has; a broker that creates topics by itself does so now."""
@@ -144,7 +186,7 @@ class Sender:
 
     async def send(self, topic: str, records: Sequence[Outgoing]) -> Sending:
         """Puts them into the queue in this order; waits only while the queue is full."""
-        sending = Sending(len(records), self._loop)
+        sending = Sending(len(records), self._loop, self._reason)
         for place, record in enumerate(records):
             await self._put(topic, record, sending, place)
         return sending
@@ -188,8 +230,16 @@ class Sender:
         except TimeoutError:
             return
 
+    async def _reason(self) -> Refused | None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._broke.wait(), REASON_SECONDS)
+        return self.broken
+
     def close(self) -> None:
         """Waits for what is under way. Not on the event loop."""
-        self._client.flush(self._seconds)
+        from confluent_kafka import KafkaException
+
+        with contextlib.suppress(KafkaException, SystemError):  # fatal; each record's fate is told by itself
+            self._client.flush(self._seconds)
         self._closed = True
         self._thread.join(self._seconds)
