@@ -56,18 +56,21 @@ class Delivery:
         self._message = message
         if error is not None or self._event is not None or self._callbacks is not None:
             self._tell()
+            if error is not None and not self._seen:
+                self._reports.remember(self)
 
     def _tell(self) -> None:
         if self._event is not None:
             self._event.set()
-        callbacks, self._callbacks = self._callbacks, None
-        for callback in callbacks or ():
+        callbacks = self._callbacks
+        while callbacks:
+            try:
+                callback = callbacks.pop(0)
+            except IndexError:  # another thread calls the last one
+                return
             self._run(callback)
-        if self._error is not None and not self._seen:
-            self._reports.remember(self)
 
     def _run(self, callback: Callable[[Delivery], None]) -> None:
-        self._seen = True
         try:
             callback(self)
         except Exception:
@@ -95,10 +98,20 @@ class Delivery:
         self._seen = True
         return self._error
 
+    def outcome(self) -> tuple[RecordMetadata | None, KafkaFailure | None]:
+        """Metadata or an error, once one is known. Whoever looks this way has not asked: a loss is told at `close`."""
+        return (None, self._error) if self._error is not None else (self._metadata(), None)
+
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
         """Calls it when this is known, from one of the producer's threads; at once if it is known already."""
-        callbacks = self._callbacks = self._callbacks or []
-        callbacks.append(callback)
+        self._seen = True
+        self.watch(callback)
+
+    def watch(self, callback: Callable[[Delivery], None]) -> None:
+        """The same for those who only look on."""
+        if self._callbacks is None:
+            self._callbacks = []
+        self._callbacks.append(callback)
         if self._message is not None:
             self._tell()
 
@@ -121,13 +134,8 @@ class Delivery:
 
 
 def told(callback: Callback) -> Callable[[Delivery], None]:
-    """A callback of the books' form, with metadata or an error, for `add_done_callback`."""
-
-    def tell(delivery: Delivery) -> None:
-        error = delivery.exception(0)
-        callback(None if error else delivery.result(0), error)
-
-    return tell
+    """A callback of the books' form, with metadata or an error, for `add_done_callback` or `watch`."""
+    return lambda delivery: callback(*delivery.outcome())
 
 
 def acknowledged(chain: Sequence[ProducerInterceptor]) -> Callable[[Delivery], None]:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 ANY_PARTITION: Final = -1
 SERVE_EVERY: Final = 64
 """Sends, between which delivery reports wait. A power of two."""
+MOST_RECORDS: Final = 100_000
+"""In librdkafka's buffer, unless queue.buffering.max.messages says another number."""
 LOSES_IDEMPOTENCE: Final = "enable.idempotence"
 
 
@@ -76,6 +78,11 @@ class Producer:
         self._produce = self._client.produce
         self._reports = Reports(self._client, str(given.get("client.id", "producer")))
         self._transactions = Transactions(self._client, self._reports, given)
+        self.most_records = int(settings.get("queue.buffering.max.messages", MOST_RECORDS))
+        self.is_full = False
+        """Whether a record waits for room in the buffer."""
+        self.waits_until = float("inf")
+        """None does so for longer than this, by the monotonic clock."""
         self._closed = False
         self._close_lock = threading.Lock()
 
@@ -173,8 +180,7 @@ class Producer:
         if on_delivery is not None:
             delivery.add_done_callback(told(on_delivery))
         if self._chain:
-            delivery.add_done_callback(acknowledged(self._chain))
-            delivery._seen = on_delivery is not None
+            delivery.watch(acknowledged(self._chain))
         place = ANY_PARTITION if partition is None else partition
         try:
             if timestamp is None and headers is None:
@@ -201,13 +207,14 @@ class Producer:
         delivery: Delivery,
     ) -> None:
         """While the buffer is full."""
+        self.is_full = True
         deadline = self._monotonic() + self._max_block_seconds
         while True:
             self._reports.serve(min(0.05, self._max_block_seconds))
             try:
                 self._produce(topic, value, key, place, delivery._reported, None, timestamp or 0, headers)  # type: ignore[arg-type]
             except BufferError:
-                if self._monotonic() > deadline:
+                if self._monotonic() > min(deadline, self.waits_until):
                     raise BufferExhausted(
                         "record not sent",
                         cause=f"the buffer was full for max.block.ms={self._max_block_seconds * 1000:g}",
@@ -218,6 +225,7 @@ class Producer:
             except Exception as error:
                 raise self._refusal(error, topic, place) from None
             else:
+                self.is_full = False
                 return
 
     def _refusal(self, error: Exception, topic: str, partition: int | None) -> Exception:

@@ -212,6 +212,16 @@ def test_a_lost_record_is_told_at_close() -> None:
     producer.close()
 
 
+def test_interceptors_do_not_keep_a_lost_record_quiet() -> None:
+    producer = Producer(bootstrap_servers=NOBODY, delivery_timeout_ms=300, interceptor_classes=[ProducerInterceptor])
+    producer.send("orders", b"tea")
+    asked: list[object] = []
+    producer.send("orders", b"coffee", on_delivery=lambda _, error: asked.append(error))
+    with pytest.raises(UndeliveredRecords, match="1 record was not delivered"):
+        producer.close()
+    assert len(asked) == 1
+
+
 def test_a_lost_record_does_not_hide_the_error_of_the_block() -> None:
     def fail() -> None:
         with Producer(bootstrap_servers=NOBODY, delivery_timeout_ms=300) as producer:

@@ -1,4 +1,4 @@
-"""Whoever may write nowhere gets an error, and is let in once there is a right: librdkafka's producer ends for good then."""
+"""Whoever may write nowhere gets an error, and is let in once there is a right: such errors end a producer for good."""
 
 from __future__ import annotations
 
