@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import functools
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
@@ -20,9 +21,11 @@ from moldau.clients import admin as blocking_admin
 from moldau.clients import consumer as blocking_consumer
 from moldau.clients import producer as blocking_producer
 from moldau.clients.batches import Batch, give_back
-from moldau.clients.delivery import Callback, Delivery
-from moldau.clients.errors import Wakeup
+from moldau.clients.delivery import Callback
+from moldau.clients.errors import BufferExhausted, ClientError, UndeliveredRecords, Wakeup
+from moldau.clients.fates import Fate, Unsent
 from moldau.clients.records import ConsumerRecord, ConsumerRecords, Headers, ProducerRecord, RecordMetadata
+from moldau.clients.transactions import SECONDS
 
 if TYPE_CHECKING:
     import re
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from moldau.clients.commits import CommitCallback
     from moldau.clients.rebalancing import RebalanceListener
     from moldau.clients.records import OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
-    from moldau.clients.transactions import Transaction as BlockingTransaction
 
 __all__ = ["Admin", "Consumer", "Producer"]
 
@@ -42,14 +44,18 @@ class OwnThread:
     """Calls in the one thread of a client, one after the other."""
 
     def __init__(self, name: str) -> None:
+        self._name = name
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._under_way = 0
+        self.under_way = 0
         self._lock = threading.Lock()
+        self._last: Future[None] | None = None
 
     async def __call__(self, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await asyncio.wrap_future(self.submit(action, *args, **kwargs))
 
     def submit(self, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        if self._last is not None:
+            raise ClientError(f"this {self._name} is closed: make another one")
         self._count(1)
         try:
             future = self._pool.submit(action, *args, **kwargs)
@@ -61,25 +67,33 @@ class OwnThread:
 
     def _count(self, change: int) -> None:
         with self._lock:
-            self._under_way += change
+            self.under_way += change
 
     @property
     def idle(self) -> bool:
         """Whether nothing is under way in it, or waits for it."""
-        return self._under_way == 0
+        return self.under_way == 0
 
-    def end(self) -> None:
+    async def end(self, close: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """The last call, made even if nobody waits for it any more. Another one only waits until it is over."""
+        if self._last is not None:
+            with contextlib.suppress(Exception):
+                await asyncio.shield(asyncio.wrap_future(self._last))
+            return
+        last = self.submit(close, *args, **kwargs)
+        self._last = last
         self._pool.shutdown(wait=False)
+        await asyncio.shield(asyncio.wrap_future(last))
 
 
 class Producer:
     """As `moldau.Producer`. `await producer.send(…)` returns when the record is stored; without `await` the future
-    that it
-    returns is the record's fate, and `close` tells of losses that nobody awaited."""
+    that it returns is the record's fate, and `close` tells of losses that nobody awaited."""
 
     def __init__(self, properties: Mapping[str, object] | None = None, /, **more: object) -> None:
         self._client = blocking_producer.Producer(properties, **more)
         self._thread = OwnThread("producer")
+        self._unsent = Unsent()
 
     async def __aenter__(self) -> Self:
         return self
@@ -87,8 +101,12 @@ class Producer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._thread(self._client.__exit__, kind, error, trace)
-        self._thread.end()
+        try:
+            await self.close()
+        except UndeliveredRecords as lost:
+            if error is None:
+                raise
+            error.add_note(str(lost))
 
     def send(
         self,
@@ -101,23 +119,27 @@ class Producer:
         headers: Headers | None = None,
         on_delivery: Callback | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Sends in the order of the calls. `on_delivery(metadata, error)` is called on the event loop."""
+        """Sends in the order of the calls. `on_delivery(metadata, error)` is called on the event loop.
+
+        Records for which there is no room in the buffer wait, as many as the buffer takes; more are refused with
+        BufferExhausted."""
         loop = asyncio.get_running_loop()
-        fate: asyncio.Future[RecordMetadata] = loop.create_future()
+        fate = Fate(loop, on_delivery)
+        client = self._client
+        if client.is_full and self._thread.under_way >= client.most_records:
+            refused = crowded(client.most_records)
+            fate.fail(refused, told=self._unsent.add(fate, refused))
+            return fate
 
         def send() -> None:
             try:
-                delivery = self._client.send(
-                    topic, value, key, partition=partition, timestamp=timestamp, headers=headers
-                )
+                delivery = client.send(topic, value, key, partition=partition, timestamp=timestamp, headers=headers)
             except BaseException as error:
-                loop.call_soon_threadsafe(fail, fate, error)
-                return
-
-            def tell(done: Delivery) -> None:
-                loop.call_soon_threadsafe(settle, fate, done, on_delivery)
-
-            delivery.add_done_callback(tell)
+                told = isinstance(error, Exception) and self._unsent.add(fate, error)
+                loop.call_soon_threadsafe(functools.partial(fate.fail, error, told=told))
+            else:
+                client.is_full = False
+                fate.follow(delivery)
 
         self._thread.submit(send)
         return fate
@@ -129,19 +151,36 @@ class Producer:
         return await self._thread(self._client.partitions_for, topic)
 
     def transaction(self) -> Transaction:
-        return Transaction(self._client.transaction(), self._thread)
+        return Transaction(self)
 
     async def init_transactions(self, timeout: float = 60.0) -> None:
         await self._thread(self._client.init_transactions, timeout)
 
     async def begin_transaction(self) -> None:
-        await self._thread(self._client.begin_transaction)
+        await self._thread(self._begin)
 
     async def commit_transaction(self, timeout: float = 60.0) -> None:
-        await self._thread(self._client.commit_transaction, timeout)
+        """One of whose records one was not sent, and nobody knows of it yet, is aborted instead, and says so."""
+        await self._thread(self._commit, timeout)
 
     async def abort_transaction(self, timeout: float = 60.0) -> None:
-        await self._thread(self._client.abort_transaction, timeout)
+        await self._thread(self._abort, timeout)
+
+    def _begin(self) -> None:
+        self._client.begin_transaction()
+        self._unsent.begin()
+
+    def _commit(self, timeout: float) -> None:
+        missing = self._unsent.in_transaction()
+        if missing is not None:
+            self._abort(timeout)
+            raise missing
+        self._client.commit_transaction(timeout)
+        self._unsent.end(aborted=False)
+
+    def _abort(self, timeout: float) -> None:
+        self._client.abort_transaction(timeout)
+        self._unsent.end(aborted=True)
 
     async def send_offsets_to_transaction(
         self,
@@ -152,52 +191,57 @@ class Producer:
         await self._thread(self._client.send_offsets_to_transaction, offsets, group_metadata, timeout)
 
     async def close(self, timeout: float | None = None) -> None:
-        await self._thread(self._client.close, timeout)
-        self._thread.end()
+        """As in the blocking form. A second call waits for the first one, and does nothing."""
+        if timeout is not None:
+            self._client.waits_until = time.monotonic() + timeout
+        await self._thread.end(self._close, timeout)
+
+    def _close(self, timeout: float | None) -> None:
+        lost = None
+        try:
+            self._client.close(timeout)
+        except UndeliveredRecords as found:
+            lost = found
+        lost = self._unsent.told_with(lost)
+        if lost is not None:
+            raise lost
 
 
-def settle(fate: asyncio.Future[RecordMetadata], delivery: Delivery, on_delivery: Callback | None) -> None:
-    error = delivery.exception(0)
-    if error is not None:
-        fail(fate, error)
-    elif not fate.done():
-        fate.set_result(delivery.result(0))
-    if on_delivery is not None:
-        if error is not None and not fate.cancelled():
-            fate.exception()  # somebody is told, so asyncio need not
-        on_delivery(None if error is not None else delivery.result(0), error)
-
-
-def fail(fate: asyncio.Future[RecordMetadata], error: BaseException) -> None:
-    """asyncio itself tells of a future whose error nobody looked at."""
-    if not fate.done():
-        fate.set_exception(error)
+def crowded(most: int) -> BufferExhausted:
+    return BufferExhausted(
+        "record not sent", cause=f"the buffer is full, and {most} records wait for room in it", code="_QUEUE_FULL"
+    )
 
 
 class Transaction:
     """The block `async with producer.transaction() as transaction:`. Records are sent within it, and need no
     `await`."""
 
-    def __init__(self, transaction: BlockingTransaction, thread: OwnThread) -> None:
-        self._transaction = transaction
-        self._thread = thread
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
 
     async def send_offsets(
         self, consumer: Consumer, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None
     ) -> None:
         chosen = offsets if offsets is not None else await consumer.positions()
-        metadata = await consumer.group_metadata()
-        transactions = self._transaction._transactions
-        await self._thread(transactions.send_offsets, chosen, metadata, 60.0)
+        await self._producer.send_offsets_to_transaction(chosen, await consumer.group_metadata())
 
     async def __aenter__(self) -> Self:
-        await self._thread(self._transaction.__enter__)
+        await self._producer.begin_transaction()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._thread(self._transaction.__exit__, kind, error, trace)
+        await self._producer._thread(self._end, kind, error, trace)
+
+    def _end(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        producer = self._producer
+        if error is None:
+            producer._commit(SECONDS)
+            return
+        producer._client.transaction().__exit__(kind, error, trace)
+        producer._unsent.end(aborted=True)
 
 
 class Consumer:
@@ -214,8 +258,7 @@ class Consumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._thread(self._client.__exit__, kind, error, trace)
-        self._thread.end()
+        await self._thread.end(self._client.__exit__, kind, error, trace)
 
     async def poll(self, timeout: float = 0.0) -> ConsumerRecords:
         return await self._unless_cancelled(self._client.poll, timeout)
@@ -239,7 +282,7 @@ class Consumer:
                 if done:
                     give_back(self._client)
 
-            with contextlib.suppress(RuntimeError):  # closed meanwhile
+            with contextlib.suppress(ClientError):  # closed meanwhile
                 self._thread.submit(clean_up)
             raise
 
@@ -346,8 +389,8 @@ class Consumer:
         return await self._thread(self._client.committed, places)
 
     async def close(self) -> None:
-        await self._thread(self._client.close)
-        self._thread.end()
+        """As in the blocking form. A second call waits for the first one, and does nothing."""
+        await self._thread.end(self._client.close)
 
 
 class Admin:
@@ -366,7 +409,7 @@ class Admin:
         await self.close()
 
     async def close(self) -> None:
-        self._thread.end()
+        await self._thread.end(lambda: None)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         call = getattr(self._client, name)

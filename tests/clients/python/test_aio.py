@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import threading
+from typing import Any
 
 import pytest
 from confluent_kafka import Message
 
 import moldau
 from moldau import aio
-from moldau.clients.errors import DeliveryFailed
+from moldau.clients.errors import (
+    BufferExhausted,
+    ClientError,
+    DeliveryFailed,
+    SerializationFailed,
+    UndeliveredRecords,
+)
 from moldau.clients.interceptors import ConsumerInterceptor
 from moldau.clients.records import ConsumerRecords, TopicPartition
 from moldau.testing.brokers import Kafka
@@ -208,6 +216,136 @@ def test_transactions_without_a_block(kafka: Kafka, topic: str, wide_topic: str)
             assert [record.value for record in await consumer.poll(60)] == [b"seen"]
 
     asyncio.run(run())
+
+
+async def committed_by_block(producer: aio.Producer, topic: str, values: list[Any]) -> None:
+    async with producer.transaction():
+        for value in values:
+            producer.send(topic, value)
+
+
+async def committed_by_calls(producer: aio.Producer, topic: str, values: list[Any]) -> None:
+    await producer.begin_transaction()
+    for value in values:
+        producer.send(topic, value)
+    await producer.commit_transaction()
+
+
+@pytest.mark.parametrize("write", [committed_by_block, committed_by_calls])
+def test_a_transaction_without_one_of_its_records_is_not_committed(kafka: Kafka, topic: str, write: Any) -> None:
+    async def run() -> None:
+        async with aio.Producer(kafka.properties, value_serializer="integer", transactional_id=topic) as producer:
+            with pytest.raises(SerializationFailed, match="is not a number"):
+                await write(producer, topic, [1, "no number", 2])
+            await write(producer, topic, [3])
+
+    asyncio.run(run())
+    values = kafka.values(topic, 1, isolation_level="read_committed", value_deserializer="integer")
+    assert values == [3]
+
+
+def test_a_transaction_whose_application_knows_what_is_missing_is_committed(kafka: Kafka, topic: str) -> None:
+    async def run() -> None:
+        async with (
+            aio.Producer(kafka.properties, value_serializer="integer", transactional_id=topic) as producer,
+            producer.transaction(),
+        ):
+            producer.send(topic, 1)
+            with pytest.raises(SerializationFailed):
+                await producer.send(topic, "no number")
+
+    asyncio.run(run())
+    assert kafka.values(topic, 1, isolation_level="read_committed", value_deserializer="integer") == [1]
+
+
+# -- losses ------------------------------------------------------------------------------------------------------
+
+
+def test_close_tells_of_records_that_nobody_asked_about() -> None:
+    noise: list[object] = []
+
+    async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: noise.append(context))
+        producer = aio.Producer(bootstrap_servers=NOBODY, delivery_timeout_ms=300, value_serializer="string")
+        producer.send("orders", "tea")
+        producer.send("orders", 7)
+        asked = producer.send("orders", "coffee")
+        gathered = asyncio.gather(asked, return_exceptions=True)
+        told: list[object] = []
+        producer.send("orders", "milk", on_delivery=lambda _, error: told.append(error))
+        given_up = producer.send("orders", "water")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(given_up, 0.01)
+        with pytest.raises(UndeliveredRecords, match="3 records were not delivered") as lost:
+            await producer.close()
+        assert lost.value.count == len(lost.value.failures) == 3
+        assert "the value of a record for orders" in str(lost.value)
+        assert [type(each) for each in [*await gathered, *told]] == [DeliveryFailed, DeliveryFailed]
+
+    asyncio.run(run())
+    gc.collect()
+    assert noise == []
+
+
+def test_a_loss_that_was_awaited_is_not_told_again() -> None:
+    async def run() -> None:
+        producer = aio.Producer(bootstrap_servers=NOBODY, delivery_timeout_ms=300)
+        fates = [producer.send("orders", b"tea") for _ in range(3)]
+        await producer.flush()
+        with pytest.raises(DeliveryFailed):
+            await fates[0]
+        assert isinstance((await asyncio.gather(fates[1], return_exceptions=True))[0], DeliveryFailed)
+        assert isinstance(fates[2].exception(), DeliveryFailed)
+        await producer.close()
+
+    asyncio.run(run())
+
+
+def test_closing_twice_is_closing_once(kafka: Kafka, topic: str) -> None:
+    async def run() -> None:
+        async with aio.Producer(kafka.properties) as producer, aio.Consumer(kafka.properties) as consumer:
+            producer.send(topic, b"tea")
+            await asyncio.gather(producer.close(), producer.close(), consumer.close())
+            await consumer.close()
+            with pytest.raises(ClientError, match="this producer is closed"):
+                producer.send(topic, b"coffee")
+            with pytest.raises(ClientError, match="this consumer is closed"):
+                await consumer.poll()
+
+    asyncio.run(run())
+    assert kafka.values(topic, 1) == [b"tea"]
+
+
+def test_a_close_that_raises_has_closed() -> None:
+    async def run() -> list[threading.Thread]:
+        producer = aio.Producer(bootstrap_servers=NOBODY, delivery_timeout_ms=300)
+        producer.send("orders", b"tea")
+        with pytest.raises(UndeliveredRecords):
+            await producer.close()
+        await producer.close()
+        for thread in threading.enumerate():
+            if thread.name.startswith("producer_"):
+                thread.join(10)
+        return [each for each in threading.enumerate() if each.name.startswith("producer_")]
+
+    assert asyncio.run(run()) == []
+
+
+def test_sends_that_find_no_room_do_not_wait_without_bound() -> None:
+    async def run() -> None:
+        settings = {"queue.buffering.max.messages": 10, "max.block.ms": 60_000, "delivery.timeout.ms": 60_000}
+        producer = aio.Producer({"bootstrap.servers": NOBODY, **settings})
+        fates = [producer.send("orders", b"tea") for _ in range(10)]
+        while not any(fate.done() for fate in fates):
+            fates.append(producer.send("orders", b"tea"))
+            await asyncio.sleep(0)
+        with pytest.raises(BufferExhausted, match="10 records wait for room"):
+            await fates[-1]
+        with pytest.raises(UndeliveredRecords):
+            await producer.close(0)
+        assert all(fate.done() for fate in fates)
+
+    asyncio.run(asyncio.wait_for(run(), 30))
 
 
 @pytest.mark.parametrize("name", ["Producer", "Consumer"])
