@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
@@ -18,6 +19,7 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 CommitCallback = Callable[[Offsets, KafkaFailure | None], None]
 ATTEMPTS: Final = 10
 PAUSE_SECONDS: Final = 0.1
+Pause = Callable[[float], object]
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +34,13 @@ class Committer:
     def __init__(
         self,
         commit: Callable[[Offsets], None],
-        pause: Callable[[float], object] | None = None,
+        pause: Pause | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`commit` blocks, and raises a KafkaFailure."""
         self._commit = commit
         self._pause = pause or threading.Event().wait
+        self._monotonic = monotonic
         self._wanted: queue.SimpleQueue[Wanted | None] = queue.SimpleQueue()
         self._told: queue.SimpleQueue[tuple[Wanted, KafkaFailure | None]] = queue.SimpleQueue()
         self._issued = 0
@@ -48,6 +52,19 @@ class Committer:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="commits", daemon=True)
             self._thread.start()
+
+    def commit(self, offsets: Offsets, seconds: float) -> None:
+        """At once, in this thread, when those before it have ended; tried again for so long where that may help."""
+        deadline = self._monotonic() + seconds
+        while True:
+            try:
+                self._commit(offsets)
+            except KafkaFailure as error:
+                if not error.retriable or self._monotonic() > deadline:
+                    raise
+                self._pause(PAUSE_SECONDS)
+            else:
+                return
 
     def _work(self) -> None:
         while (wanted := self._wanted.get()) is not None:

@@ -450,15 +450,7 @@ class Consumer:
         with self._used():
             self._committer.settle()
             chosen = self._chosen(offsets)
-            deadline = self._monotonic() + self._call_seconds
-            while True:
-                try:
-                    self._commit_now(chosen)
-                except KafkaFailure as error:
-                    if not error.retriable or self._monotonic() > deadline:
-                        raise
-                else:
-                    break
+            self._committer.commit(chosen, self._call_seconds)
             interceptors.after_commit(self._chain, chosen)
 
     commit_sync = commit

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from moldau.clients.commits import Committer, Offsets
 from moldau.clients.errors import CommitFailed, KafkaFailure
 from moldau.clients.records import OffsetAndMetadata, TopicPartition
@@ -61,3 +63,21 @@ def test_the_newest_is_tried_until_it_succeeds_or_cannot() -> None:
     committer.submit(at(1), lambda _, error: told.append(error))
     committer.settle()
     assert told == [None, refused]
+
+
+def test_a_commit_that_is_waited_for_is_tried_again_after_a_pause_until_its_time_is_over() -> None:
+    now = [0.0]
+    tried: list[float] = []
+
+    def refuse(_: Offsets) -> None:
+        tried.append(now[0])
+        raise passing()
+
+    def pause(seconds: float) -> None:
+        assert seconds > 0
+        now[0] += seconds
+
+    committer = Committer(refuse, pause, lambda: now[0])
+    with pytest.raises(CommitFailed):
+        committer.commit(at(1), 1.0)
+    assert len(tried) == len(set(tried)) and 1.0 < tried[-1] < 2.0
