@@ -1,8 +1,15 @@
-"""Transactions of a producer: begin, commit, abort, and which errors end what."""
+"""Transactions of a producer: begin, commit, abort, and which errors end what.
+
+A commit or an abort that is not answered in time goes on: librdkafka takes the same call again, and no other one. An
+abort is asked for again by whoever begins the next transaction. Of a commit only the application can say what to do,
+since it may have succeeded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +22,15 @@ if TYPE_CHECKING:
 
 SECONDS: Final = 60.0
 ATTEMPTS: Final = 5
+PAUSE_SECONDS: Final = 0.1
+COMMIT: Final = "commit"
+ABORT: Final = "abort"
+CONFLICT: Final = "_CONFLICT"
+"""Another call has not ended yet; it is no use to ask again."""
+UNDECIDED: Final = (
+    "the commit of the last transaction has not been answered, and may have succeeded: ask again with "
+    "commit_transaction(), or close this producer; the next one with its transactional.id begins where that one ended"
+)
 
 
 class Transactions:
@@ -24,6 +40,9 @@ class Transactions:
         self._id = properties.get("transactional.id")
         self._ready = False
         self._mark: tuple[int, int] | None = None
+        self._unanswered = ""
+        """The call that is still going on."""
+        self._pause = threading.Event().wait
 
     def init(self, seconds: float) -> None:
         if not self._id:
@@ -34,6 +53,10 @@ class Transactions:
 
     def begin(self) -> None:
         self.init(SECONDS)
+        if self._unanswered == ABORT:
+            self.abort(SECONDS)
+        if self._unanswered == COMMIT:
+            raise ClientError(UNDECIDED)
         if self._mark is not None:
             raise ClientError("a transaction is open already: commit or abort it first")
         self._retrying(self._client.begin_transaction, "transaction not begun")
@@ -41,17 +64,29 @@ class Transactions:
 
     def commit(self, seconds: float) -> None:
         self._check_open()
-        self._retrying(lambda: self._client.commit_transaction(seconds), "transaction not committed", aborts=True)
+        with self._ending(COMMIT):
+            self._retrying(lambda: self._client.commit_transaction(seconds), "transaction not committed", aborts=True)
         self._mark = None
 
     def abort(self, seconds: float) -> None:
         """What was sent in the transaction and not delivered is no loss: nobody would ever have seen it."""
         self._check_open()
-        self._retrying(lambda: self._client.abort_transaction(seconds), "transaction not aborted")
+        with self._ending(ABORT):
+            self._retrying(lambda: self._client.abort_transaction(seconds), "transaction not aborted")
         self._reports.serve(0)
         assert self._mark is not None
         self._reports.forget_since(self._mark)
         self._mark = None
+
+    @contextlib.contextmanager
+    def _ending(self, call: str) -> Iterator[None]:
+        try:
+            yield
+        except KafkaFailure as error:
+            if error.retriable and error.code != CONFLICT and self._mark is not None:
+                self._unanswered = self._unanswered or call
+            raise
+        self._unanswered = ""
 
     def send_offsets(
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group_metadata: object, seconds: float
@@ -82,9 +117,11 @@ class Transactions:
                 action()
             except confluent_kafka.KafkaException as error:
                 cause: Any = error.args[0]
-                if cause.retriable() and attempt < ATTEMPTS - 1:
+                if cause.retriable() and cause.name() != CONFLICT and attempt < ATTEMPTS - 1:
+                    self._pause(PAUSE_SECONDS * 2**attempt)
                     continue
                 if cause.txn_requires_abort() and aborts:
+                    self._unanswered = ""
                     self.abort(SECONDS)
                     raise failure(error, what, kind=TransactionAborted) from None
                 raise failure(error, what) from None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import signal
 import threading
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +30,8 @@ from moldau.clients.errors import (
 from moldau.clients.interceptors import ProducerInterceptor
 from moldau.clients.partitioners import SpecialKeys, hashed
 from moldau.clients.records import ProducerRecord, RecordMetadata, TopicPartition
-from moldau.testing.brokers import Kafka
+from moldau.testing.brokers import Kafka, Running
+from tests.support.broker import Broker
 from tests.support.process import free_port
 
 NOBODY = f"127.0.0.1:{free_port()}"
@@ -346,6 +349,39 @@ def test_offsets_and_records_are_committed_together(kafka: Kafka, topic: str, wi
     assert kafka.values(wide_topic, 10, isolation_level="read_committed") == [b"%d" % number for number in range(10)]
     with kafka.admin() as admin:
         assert admin.list_consumer_group_offsets(f"copy-{topic}")[TopicPartition(topic, 0)].offset == 10
+
+
+def test_a_commit_without_an_answer_is_not_forgotten(tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker, Producer(bootstrap_servers=broker.address, transactional_id="t") as producer:
+        kafka = Running(broker.address)
+        topic = kafka.topic()
+        producer.begin_transaction()
+        producer.send(topic, b"first").result(30)
+        broker.process.send_signal(signal.SIGSTOP)
+        with pytest.raises(TimedOut, match="not committed"):
+            producer.commit_transaction(0.01)
+        with pytest.raises(ClientError, match=r"may have succeeded.*commit_transaction\(\)"), producer.transaction():
+            pass
+        broker.process.send_signal(signal.SIGCONT)
+        producer.commit_transaction()
+        with producer.transaction():
+            producer.send(topic, b"second")
+        assert kafka.values(topic, 2, isolation_level="read_committed") == [b"first", b"second"]
+
+
+def test_an_abort_without_an_answer_ends_before_the_next_transaction(tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker, Producer(bootstrap_servers=broker.address, transactional_id="t") as producer:
+        kafka = Running(broker.address)
+        topic = kafka.topic()
+        producer.begin_transaction()
+        producer.send(topic, b"dropped").result(30)
+        broker.process.send_signal(signal.SIGSTOP)
+        with pytest.raises(TimedOut, match="not aborted"):
+            producer.abort_transaction(0.01)
+        broker.process.send_signal(signal.SIGCONT)
+        with producer.transaction():
+            producer.send(topic, b"kept")
+        assert kafka.values(topic, 1, isolation_level="read_committed") == [b"kept"]
 
 
 def test_transactions_need_an_id(kafka: Kafka) -> None:
