@@ -62,6 +62,8 @@ class Instance(RebalanceListener):
         self.used_at = monotonic()
         self._monotonic = monotonic
         self.lock = asyncio.Lock()
+        self.ends = False
+        """It is being deleted: what reads from it shall come to its end."""
         self._rest: deque[ConsumerRecord] = deque()
         self._committed_at = monotonic()
         self._pending: dict[TopicPartition, int] = {}
@@ -86,8 +88,10 @@ class Instance(RebalanceListener):
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def read(self, seconds: float, most_bytes: int, least_bytes: int) -> list[ConsumerRecord]:
-        """Until the time is over, enough is there, or too much would be."""
+    def read(
+        self, seconds: float, most_bytes: int, least_bytes: int, is_over: Callable[[], bool]
+    ) -> list[ConsumerRecord]:
+        """Until the time is over, enough is there, or too much would be; or until `is_over`, which is asked often."""
         if self.config.commits_itself and self._monotonic() - self._committed_at > COMMIT_SECONDS:
             self._commit_pending()
         deadline = self._monotonic() + seconds
@@ -101,7 +105,7 @@ class Instance(RebalanceListener):
                 size += more
                 found.append(self._rest.popleft())
             left = deadline - self._monotonic()
-            if left <= 0 or size >= most_bytes or (0 <= least_bytes <= size and found):
+            if left <= 0 or size >= most_bytes or (0 <= least_bytes <= size and found) or self.ends or is_over():
                 return self._given(found)
             self.keep(self.consumer.poll(min(left, LONGEST_WAIT_SECONDS)))
 
@@ -247,6 +251,7 @@ class Instances:
         await self._end(instance)
 
     async def _end(self, instance: Instance) -> None:
+        instance.ends = True
         async with instance.lock:
             try:
                 await instance.owner.in_thread(instance.close)

@@ -25,7 +25,9 @@ async def begin(proxy: Proxy, call: Call, instance: Instance, topic: str) -> Non
         consumer = instance.consumer
         consumer.subscribe([topic], instance)
         deadline = proxy.monotonic() + JOIN_SECONDS
-        while not consumer.assignment() and proxy.monotonic() < deadline:
+        while (
+            not consumer.assignment() and proxy.monotonic() < deadline and not (instance.ends or proxy.closing.is_set())
+        ):
             instance.keep(consumer.poll(0.2))
 
     await proxy.instances.use(instance, join)

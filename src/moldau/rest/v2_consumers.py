@@ -7,6 +7,7 @@ read ahead; a record that its format cannot read is told with its offset, after 
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any, Final
 
@@ -19,10 +20,12 @@ from moldau.rest.preparing import read_time
 from moldau.rest.proxy import Proxy, joined
 from moldau.rest.reading import in_format
 from moldau.rest.schemas import head_of
+from moldau.rest.settings import RestSettings
 from moldau.rest.v2 import CONTROL, EMBEDDED, ERRORS, FORMATS, PLACE, V2, answer_type, body_of, is_v1, places_of
 from moldau.rest.v3 import list_of, number_of, text_of
 from moldau.web import READ, Api, ApiError, Call, long, text
 from moldau.web.application import accepted, to_json
+from moldau.web.streams import gone
 
 ONE: Final = "/consumers/{group}/instances/{instance}"
 CONFIG: Final = {
@@ -320,7 +323,14 @@ def add_offsets(api: Api, proxy: Proxy) -> None:
 
 
 def add_records(api: Api, proxy: Proxy) -> None:
-    asks = (long("timeout", -1, "Milliseconds, at most what consumer.request.timeout.ms says."), long("max_bytes", -1))
+    asks = (
+        long(
+            "timeout",
+            -1,
+            "Milliseconds, at most what consumer.request.timeout.ms says, the instance's own or the proxy's.",
+        ),
+        long("max_bytes", -1),
+    )
     reading = {
         **common(query=asks, answer={"type": "array", "items": RECORD}),
         "produces": (*READS, V2, "application/json"),
@@ -355,18 +365,31 @@ def check_format(call: Call, instance: Instance) -> None:
         raise errors.format_mismatch()
 
 
+def patience_ms(settings: RestSettings, config: InstanceConfig) -> int:
+    """An instance may ask for more than the default, but each read that waits holds one of consumer.threads."""
+    default = settings.number("consumer.request.timeout.ms")
+    if config.wait_ms is None:
+        return default
+    return min(config.wait_ms, max(default, settings.number("consumer.request.timeout.max.ms")))
+
+
 async def read(proxy: Proxy, call: Call, instance: Instance, *, with_topic: bool) -> Response:
     settings = proxy.settings
     config = instance.config
-    default = config.wait_ms if config.wait_ms is not None else settings.number("consumer.request.timeout.ms")
+    longest = patience_ms(settings, config)
     asked = call.query["timeout"]
-    seconds = min(asked, default) / 1000 if asked > 0 else default / 1000
+    seconds = (min(asked, longest) if asked > 0 else longest) / 1000
     limit = settings.number("consumer.request.max.bytes")
     most = min(call.query["max_bytes"], limit) if call.query["max_bytes"] > 0 else limit
     least = config.least_bytes if config.least_bytes is not None else settings.number("fetch.min.bytes")
 
+    watching = asyncio.ensure_future(gone(call.request.receive))
+
     def taken() -> tuple[bytes, int]:
-        records = instance.read(seconds, most, least)
+        records = instance.read(seconds, most, least, lambda: watching.done() or proxy.closing.is_set())
+        if watching.done():
+            instance.give_back(records)
+            return b"", 0
         data = []
         for number, record in enumerate(records):
             try:
@@ -378,7 +401,10 @@ async def read(proxy: Proxy, call: Call, instance: Instance, *, with_topic: bool
                 break
         return to_json(data), len(data)
 
-    body, count = await proxy.instances.use(instance, taken)
+    try:
+        body, count = await proxy.instances.use(instance, taken)
+    finally:
+        watching.cancel()
     proxy.consumed.value += count
     return Response(body, media_type=answer_type(call))
 
