@@ -9,11 +9,30 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker import Broker
-from tests.support.process import die_with_parent
+from tests.support.process import BrokerProcess, die_with_parent
 from tests.support.rest import Proxy
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("rest")
+
+
+def test_of_registry_and_proxy_in_one_process_the_proxy_may_use_another_registry(
+    broker: BrokerProcess, proxy: Proxy, topic: str, tmp_path: Path
+) -> None:
+    """`proxy` stands beside the other registry."""
+    settings = {
+        "registry.listeners": "http://127.0.0.1:0",
+        "registry.kafkastore.topic": topic + "-schemas",
+        "registry.schema.registry.group.id": topic,
+        "rest.listeners": "http://127.0.0.1:0",
+        "rest.schema.registry.url": proxy.urls[0],
+    }
+    schema = {"schema": '"string"'}
+    assert proxy.ask("POST", f"{proxy.urls[0]}/subjects/{topic}-value/versions", schema).status == 200
+    with Proxy(tmp_path, broker.address, settings, ("services", "start")) as other:
+        value = {"schema_version": 1, "data": "text"}
+        stored = other.ask("POST", f"{other.cluster}/topics/{topic}/records", {"value": value}).body
+        assert stored["error_code"] == 200, stored
 
 
 def test_the_proxy_starts_and_lists_topics_as_printed(tmp_path: Path) -> None:

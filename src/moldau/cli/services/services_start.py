@@ -46,9 +46,11 @@ def start(
 
     async def serve(ready: Callable[[str], None]) -> None:
         registry = registry_node.RegistrySettings.of(for_registry(given))
-        # Its address is known when it listens; until then the one for others stands in.
-        rest = rest_settings.RestSettings.of({URL: "http://127.0.0.1:1", **for_one(given, REST)})
-        await serve_both(registry, rest, ready, own_registry=not rest.properties.get(URL) or URL not in given)
+        asked = for_one(given, REST)
+        own_registry = not asked.get(URL)
+        # Its address is known when it listens; until then another one stands in.
+        rest = rest_settings.RestSettings.of({**asked, URL: "http://127.0.0.1:1"} if own_registry else asked)
+        await serve_both(registry, rest, ready, own_registry=own_registry)
 
     bare = [key.removeprefix(REGISTRY).removeprefix(REST) for key in given]
     known = registry_node.KNOWN | rest_settings.KNOWN
