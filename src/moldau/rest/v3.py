@@ -94,7 +94,10 @@ def text_of(body: dict[str, Any], name: str, *, needed: bool = False) -> str | N
         return None
     if isinstance(found, bool) or not isinstance(found, str | int | float):
         raise errors.bad_request(f"{name} is not a string: {found!r}")
-    return str(found)
+    text = str(found)
+    if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):
+        raise errors.bad_request(f"{name} is not text: half a surrogate pair stands for no character")
+    return text
 
 
 def number_of(body: dict[str, Any], name: str, *, needed: bool = False, bits: int = 32) -> int | None:

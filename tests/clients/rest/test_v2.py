@@ -53,6 +53,21 @@ def test_producing_of_v2_refuses_what_is_wrong(proxy: Proxy, topic: str) -> None
     }
 
 
+@pytest.mark.parametrize("field", ["name", "id"])
+def test_half_a_character_names_nothing(proxy: Proxy, topic: str, field: str) -> None:
+    before = instances(proxy)
+    assert proxy.ask("POST", f"/consumers/{topic}", {field: "a\ud800"}, V2).code == 400
+    assert instances(proxy) == before
+    assert proxy.ask("POST", f"{proxy.cluster}/topics", {"topic_name": "a\ud800"}).code == 400
+
+
+def instances(proxy: Proxy) -> list[str]:
+    text = proxy.ask("GET", "/metrics", Accept="text/plain").body
+    found = [line for line in text.splitlines() if "consumers" in line.lower() and "instances" in line.lower()]
+    assert found
+    return found
+
+
 def test_an_instance_reads_seeks_and_commits(proxy: Proxy, topic: str) -> None:
     produce(proxy, topic, list(range(10)), partition=0, key="k")
     config = {"format": "json", "auto.offset.reset": "earliest", "auto.commit.enable": "false", "name": "one"}
