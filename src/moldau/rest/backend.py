@@ -43,7 +43,7 @@ class Backend:
         self.settings = settings
         self.login = login
         self.busy = 0
-        """Streams under way: such a backend is not closed."""
+        """Streams under way and consumer instances: such a backend is not closed."""
         self.seconds = settings.seconds("client.timeout.ms")
         self._threads = threads
         self._monotonic = monotonic

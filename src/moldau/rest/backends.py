@@ -76,14 +76,16 @@ class Backends:
         return False
 
     async def sweep(self) -> None:
-        """Closes the clients of users who have been silent for long; where there are too many, the oldest too."""
+        """Closes the clients of users who have been silent for long; where there are too many, the oldest too. Those
+        whose streams or consumer instances live stay."""
         limit = self.settings.number("client.credentials.max")
         idle = self.settings.seconds("client.credentials.idle.ms")
         now = self._monotonic()
         by_age = sorted(self._opened.items(), key=lambda each: each[1][1])
         spare = len(by_age) - limit + 1
-        for place, (digest, (backend, used)) in enumerate(by_age):
-            if not backend.busy and (now - used > idle or place < spare):
+        for digest, (backend, used) in by_age:
+            if not backend.busy and (now - used > idle or spare > 0):
+                spare -= 1
                 del self._opened[digest]
                 await asyncio.to_thread(backend.close)
 

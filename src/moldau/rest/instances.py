@@ -207,6 +207,7 @@ class Instances:
                 "Too many consumer instances (consumer.instances.max): delete some, or let them expire."
             )
         self._all[group, name] = None
+        backend.busy += 1
         try:
             properties: dict[str, object] = {"group.id": group, "enable.auto.commit": "false"}
             if config.client_id:
@@ -214,11 +215,11 @@ class Instances:
             if config.offset_reset is not None:
                 properties["auto.offset.reset"] = config.offset_reset
             consumer = await backend.in_thread(lambda: backend.consumer(properties))
-        except ClientError as error:
+        except BaseException as error:
+            backend.busy -= 1
             del self._all[group, name]
-            raise errors.invalid_consumer(error) from None
-        except BaseException:
-            del self._all[group, name]
+            if isinstance(error, ClientError):
+                raise errors.invalid_consumer(error) from None
             raise
         made = Instance(config, consumer, backend, group, name, self._monotonic)
         self._all[group, name] = made
@@ -257,6 +258,8 @@ class Instances:
                 await instance.owner.in_thread(instance.close)
             except Exception as error:
                 log.warning("consumer %s of group %s did not end well: %s", instance.name, instance.group, error)
+            finally:
+                instance.owner.busy -= 1
 
     async def expire(self) -> None:
         oldest = self._monotonic() - self.settings.seconds("consumer.instance.timeout.ms")
