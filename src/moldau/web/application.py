@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 LARGEST_QUERY: Final = 64 * 1024
 CLIENT_CLOSED: Final = 499
 GROUP: Final = "moldau.web"
+ALWAYS_ANSWERED: Final = frozenset({"/health", "/ready"})
+"""However many requests are under way."""
 
 
 class Application:
@@ -45,6 +47,7 @@ class Application:
         self._wall_clock = wall_clock
         self._access = logging.getLogger(settings.text("request.logger.name"))
         self._largest_body = settings.number("max.request.bytes")
+        self._body_seconds = settings.number("request.body.timeout.ms") / 1000
         self._most = settings.number("max.concurrent.requests")
         self._open = frozenset(settings.list("authentication.skip.paths"))
         metrics.gauge(lambda: self.under_way, GROUP, "Requests", "UnderWay")
@@ -68,7 +71,7 @@ class Application:
     async def _answered(self, request: Request, exchange: Exchange) -> Response:
         endpoint = None
         try:
-            if self.under_way > self._most:
+            if self.under_way > self._most and request.url.path not in ALWAYS_ANSWERED:
                 raise ApiError(503, "too many requests at a time", headers={"Retry-After": "1"})
             endpoint, call = await self._call(request, exchange)
             return self._response(await endpoint.handler(call), endpoint, request)
@@ -95,7 +98,8 @@ class Application:
         self._check_accepted(request, endpoint)
         query = {each.name: each.read(given.get(each.name)) for each in endpoint.query}
         media_types = endpoint.consumes or self.api.media_types
-        return endpoint, Call(request, endpoint, path, query, exchange.user, self._largest_body, media_types)
+        limits = self._largest_body, media_types, self._body_seconds
+        return endpoint, Call(request, endpoint, path, query, exchange.user, *limits)
 
     async def _logged_in(self, request: Request, endpoint: Endpoint) -> User | None:
         if self.users is None or endpoint.role == NOBODY or endpoint.path in self._open:

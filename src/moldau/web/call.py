@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable
 from typing import Any, Final
@@ -15,7 +16,17 @@ DEEPEST: Final = 200
 
 
 class Call:
-    __slots__ = ("_body", "endpoint", "largest_body", "media_types", "path", "query", "request", "user")
+    __slots__ = (
+        "_body",
+        "_body_seconds",
+        "endpoint",
+        "largest_body",
+        "media_types",
+        "path",
+        "query",
+        "request",
+        "user",
+    )
 
     def __init__(
         self,
@@ -26,6 +37,7 @@ class Call:
         user: str | None,
         largest_body: int,
         media_types: tuple[str, ...],
+        body_seconds: float,
     ) -> None:
         self.request = request
         self.endpoint = endpoint
@@ -36,10 +48,16 @@ class Call:
         self.largest_body = largest_body
         self.media_types = media_types
         self._body: bytes | None = None
+        self._body_seconds = body_seconds
 
     async def body(self) -> bytes:
         if self._body is None:
-            self._body = await self._read()
+            try:
+                async with asyncio.timeout(self._body_seconds):
+                    self._body = await self._read()
+            except TimeoutError:
+                told = f"the body did not come in within {self._body_seconds:g} s (request.body.timeout.ms)"
+                raise ApiError(408, told, headers={"Connection": "close"}) from None
         return self._body
 
     async def _read(self) -> bytes:

@@ -317,3 +317,34 @@ def test_a_body_is_only_so_deep() -> None:
                 assert (await ask(service, "POST", "/things", body))[0] == status
 
     run(test)
+
+
+async def half_sent(service: Service) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A request of whose body one byte is missing, and which is under way."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", service.listeners[0].port)
+    writer.write(b"POST /things HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+    assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    writer.write(b"{")
+    return reader, writer
+
+
+def test_a_body_that_does_not_come_in_is_given_up() -> None:
+    async def test() -> None:
+        async with running(**{"request.body.timeout.ms": "20"}) as service:
+            reader, writer = await half_sent(service)
+            answer = await asyncio.wait_for(reader.read(), 30)
+            assert answer.startswith(b"HTTP/1.1 408") and b"request.body.timeout.ms" in answer
+            writer.close()
+
+    run(test)
+
+
+def test_how_it_is_can_be_asked_however_many_requests_are_under_way() -> None:
+    async def test() -> None:
+        async with running(**{"max.concurrent.requests": "1"}) as service:
+            _, writer = await half_sent(service)
+            asked = ["/things/a/parts/9", "/health", "/ready"]
+            assert [(await ask(service, "GET", path))[0] for path in asked] == [503, 200, 200]
+            writer.close()
+
+    run(test)
