@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -128,6 +129,14 @@ class Proxy:
         request = urllib.request.Request(self.url + path, body, {"Content-Type": JSON}, method="POST")
         with urllib.request.urlopen(request, timeout=60) as answer:
             return [json.loads(line) for line in answer.read().split(b"\r\n") if line]
+
+
+def under_way(proxy: Proxy) -> int:
+    """Requests, beside the one that asks."""
+    told = proxy.ask("GET", "/metrics", Accept="text/plain").body
+    found = re.search(r"(?im)^moldau_web_requests_underway\S* (\d+)", told)
+    assert found is not None
+    return int(found.group(1)) - 1
 
 
 def read(content: bytes) -> Any:

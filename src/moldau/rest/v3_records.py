@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Awaitable, Sequence
+from typing import Any, Final, TypeVar
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -70,6 +70,10 @@ RESULTS: Final = {
 SEPARATOR: Final = b"\r\n"
 LONGEST_ID: Final = 80
 TOO_LONG: Final = "Request Timeout: Streaming connection open for longer than allowed: Connection will be closed."
+NOT_TAKEN: Final = (
+    "Request Timeout: streaming.records.under.way records wait for their answers to be read: Connection will be closed."
+)
+T = TypeVar("T")
 
 
 def add(api: Api, proxy: Proxy) -> None:
@@ -89,8 +93,8 @@ def add(api: Api, proxy: Proxy) -> None:
         if call.request.headers.get("content-length") == "0":
             raise errors.invalid_payload("Request body is empty. Data is required.")
         context = await Context.of(proxy, call)
-        records = Records(context, call.path["topic_name"])
-        return Stream(streamed(proxy, context, records, call), JSON[0], watches=False)
+        incoming = Incoming(proxy, Records(context, call.path["topic_name"]), call)
+        return Stream(streamed(context, incoming), JSON[0], watches=False, cut=incoming.cut)
 
     @api.post(
         PREFIX + "/topics/{topic_name}/records:batch",
@@ -241,15 +245,14 @@ def as_error(error: errors.RestError) -> dict[str, Any]:
 # -- a stream of them ------------------------------------------------------------------------------------------------
 
 
-async def streamed(proxy: Proxy, context: Context, records: Records, call: Call) -> AsyncGenerator[bytes, None]:
-    incoming = Incoming(proxy, records, call)
+async def streamed(context: Context, incoming: Incoming) -> AsyncGenerator[bytes, None]:
     reading = asyncio.ensure_future(incoming.read())
     context.backend.busy += 1
     try:
         while (group := await incoming.groups.get()) is not None:
             found = await group.answers()
-            incoming.answered(len(found))
             yield b"".join(to_bytes(each) + SEPARATOR for each in found)
+            incoming.answered(len(found))
     finally:
         context.backend.busy -= 1
         reading.cancel()
@@ -258,16 +261,21 @@ async def streamed(proxy: Proxy, context: Context, records: Records, call: Call)
 
 
 class Incoming:
-    """Reads the request and hands records on, as long as not too many wait."""
+    """Reads the request and hands records on, as long as not too many wait for their answers to be taken.
+
+    A client that sends everything before it reads an answer would wait for us as we do for it."""
 
     def __init__(self, proxy: Proxy, records: Records, call: Call) -> None:
         settings = proxy.settings
         self.groups: asyncio.Queue[Group | None] = asyncio.Queue()
+        self.cut = asyncio.Event()
+        """Its time was over: what its client does not take of the answers now, it never gets."""
         self._proxy = proxy
         self._records = records
         self._call = call
         self._most = settings.number("streaming.records.under.way")
         self._until = proxy.monotonic() + settings.seconds("streaming.connection.max.duration.ms")
+        self._patience = settings.seconds("streaming.answers.timeout.ms")
         own = settings.number("api.v3.produce.request.size.limit.max.bytes")
         self._documents = Documents(min(own, call.largest_body) if own > 0 else call.largest_body)
         self._under_way = 0
@@ -284,7 +292,7 @@ class Incoming:
         except ClientDisconnect:
             return
         except errors.RestError as error:
-            await self._hand_on([error])
+            self.groups.put_nowait(await self._records.sent([error]))
         finally:
             closing.cancel()
             self.groups.put_nowait(None)
@@ -292,43 +300,48 @@ class Incoming:
     async def _read_until(self, closing: asyncio.Future[Any]) -> None:
         pieces = self._call.request.stream()
         seen = False
-        while True:
-            coming = asyncio.ensure_future(anext(pieces, None))
-            left = self._until - self._proxy.monotonic()
-            await asyncio.wait({coming, closing}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            if not coming.done():
-                coming.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await coming
-                raise (
-                    errors.RestError(503, "the proxy is stopping")
-                    if closing.done()
-                    else errors.RestError(408, TOO_LONG)
-                )
-            piece = coming.result()
-            if piece is None:
-                break
+        while (piece := await self._unless_over(anext(pieces, None), closing)) is not None:
             found = [self._within_rates(each) for each in self._documents.feed(piece)]
             seen = seen or bool(found)
-            await self._hand_on(found)
+            await self._hand_on(found, closing)
             if self._documents.failed:
                 return
         problem = self._documents.finish()
         if problem is not None:
-            await self._hand_on([problem])
+            await self._hand_on([problem], closing)
         elif not seen:
             raise errors.invalid_payload("Request body is empty. Data is required.")
+
+    async def _unless_over(
+        self, wanted: Awaitable[T], closing: asyncio.Future[Any], patience: float = float("inf")
+    ) -> T:
+        """What is waited for, unless the proxy stops or the time is over before."""
+        coming = asyncio.ensure_future(wanted)
+        left = self._until - self._proxy.monotonic()
+        try:
+            await asyncio.wait({coming, closing}, timeout=min(left, patience), return_when=asyncio.FIRST_COMPLETED)
+            if coming.done():
+                return coming.result()
+        finally:
+            if not coming.done():
+                coming.cancel()
+                with contextlib.suppress(asyncio.CancelledError, ClientDisconnect):
+                    await coming
+        if closing.done():
+            raise errors.RestError(503, "the proxy is stopping")
+        self.cut.set()
+        raise errors.RestError(408, TOO_LONG if left <= patience else NOT_TAKEN)
 
     def _within_rates(self, found: dict[str, Any] | errors.RestError) -> dict[str, Any] | errors.RestError:
         if isinstance(found, errors.RestError) or self._proxy.admits_record(found):
             return found
         return errors.too_many("Too many records: the limit of api.v3.produce.rate.limit is reached.")
 
-    async def _hand_on(self, found: Sequence[dict[str, Any] | errors.RestError]) -> None:
+    async def _hand_on(self, found: Sequence[dict[str, Any] | errors.RestError], closing: asyncio.Future[Any]) -> None:
         if not found:
             return
         while self._under_way >= self._most:
             self._fewer.clear()
-            await self._fewer.wait()
+            await self._unless_over(self._fewer.wait(), closing, self._patience)
         self._under_way += len(found)
         self.groups.put_nowait(await self._records.sent(found))

@@ -6,16 +6,18 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from moldau.web.passwords import hash_password
 from tests.clients.rest.test_reading import Follower
 from tests.support.process import BrokerProcess
-from tests.support.rest import V2, Proxy, make_instance
+from tests.support.rest import V2, Proxy, make_instance, under_way
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("rest")
@@ -83,6 +85,40 @@ def test_a_record_beyond_its_limit_is_refused(small: Proxy, name: str) -> None:
     assert [each["error_code"] for each in small.lines(path, stream(value("x"), value("y" * 150)))] == [200, 200]
     told = small.lines(path, stream(value("x"), value("y" * 300)))
     assert [each["error_code"] for each in told] == [200, 400] and "larger than 200" in told[1]["message"]
+
+
+@pytest.mark.parametrize("limit", ["streaming.answers.timeout.ms", "streaming.connection.max.duration.ms"])
+def test_a_client_that_reads_no_answer_before_it_has_sent_all_does_not_stay(
+    broker: BrokerProcess, tmp_path: Path, name: str, limit: str
+) -> None:
+    with Proxy(tmp_path, broker.address, {limit: "1000", "streaming.records.under.way": "1000"}) as proxy:
+        url = urlsplit(f"{proxy.url}{made_topic(proxy, name)}/records")
+        with socket.create_connection((url.hostname or "", url.port or 0), timeout=60) as client:
+            head = f"POST {url.path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            client.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+            records = stream(*[{"partition_id": 0, **value("x")}] * 1000)
+            client.settimeout(2)
+            while is_taken(client, b"%x\r\n%s\r\n" % (len(records), records)):
+                pass
+            wait_until(lambda: under_way(proxy) == 0, "the stream is over")
+
+
+def test_a_stream_whose_time_is_over_is_told_so_and_closed(broker: BrokerProcess, tmp_path: Path, name: str) -> None:
+    with Proxy(tmp_path, broker.address, {"streaming.connection.max.duration.ms": "500"}) as proxy:
+        url = urlsplit(f"{proxy.url}{made_topic(proxy, name)}/records")
+        with socket.create_connection((url.hostname or "", url.port or 0), timeout=60) as client:
+            head = f"POST {url.path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            client.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n1\r\n{{\r\n".encode())
+            with client.makefile("rb") as answer:
+                assert b'"error_code":408' in answer.read()
+
+
+def is_taken(client: socket.socket, piece: bytes) -> bool:
+    try:
+        client.sendall(piece)
+    except (TimeoutError, ConnectionError):
+        return False
+    return True
 
 
 def test_there_are_only_so_many_consumer_instances(small: Proxy, name: str) -> None:

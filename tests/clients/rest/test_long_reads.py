@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import socket
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.process import BrokerProcess
-from tests.support.rest import V2, Proxy, make_instance, produce, read_until
+from tests.support.rest import V2, Proxy, make_instance, produce, read_until, under_way
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("rest")
@@ -45,16 +44,8 @@ def begun_read(proxy: Proxy, instance: str) -> socket.socket:
     assert url.hostname is not None
     connection = socket.create_connection((url.hostname, url.port or 0), timeout=60)
     connection.sendall(f"GET {url.path}/records HTTP/1.1\r\nHost: x\r\nAccept: {JSON_V2}\r\n\r\n".encode())
-    wait_until(lambda: under_way(proxy) == 2, "the read is under way, beside the one for metrics")
+    wait_until(lambda: under_way(proxy) == 1, "the read is under way")
     return connection
-
-
-def under_way(proxy: Proxy) -> int:
-    found = re.search(
-        r"(?im)^moldau_web_requests_underway\S* (\d+)", proxy.ask("GET", "/metrics", Accept="text/plain").body
-    )
-    assert found is not None
-    return int(float(found.group(1)))
 
 
 def test_an_instance_may_not_wait_longer_than_is_allowed(broker: BrokerProcess, tmp_path: Path, name: str) -> None:
