@@ -51,6 +51,10 @@ def instance_not_found() -> RestError:
     return RestError(40403, "Consumer instance not found.")
 
 
+def leader_not_available() -> RestError:
+    return RestError(40404, "Leader not available.")
+
+
 def format_mismatch() -> RestError:
     text = "The requested embedded data format does not match the deserializer for this consumer instance"
     return RestError(40601, text)
@@ -144,6 +148,13 @@ def of_name(name: str, text: str, retriable: bool, what: str = "") -> RestError:
     if name in BAD_REQUEST:
         return RestError(40002, told)
     return RestError(50003 if retriable or name in PASSING else 50002, f"Kafka error: {told}", 500)
+
+
+def of_v2(error: RestError) -> RestError:
+    """What v2 says of a topic, for what v3 says of it."""
+    if error.code == 40403 or (error.code == 40002 and "[TOPIC_EXCEPTION]" in error.message):
+        return topic_not_found()
+    return leader_not_available() if "[LEADER_NOT_AVAILABLE]" in error.message else error
 
 
 def delivery_code(name: str, retriable: bool) -> int:

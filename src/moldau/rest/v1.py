@@ -19,7 +19,7 @@ async def begin(proxy: Proxy, call: Call, instance: Instance, topic: str) -> Non
     try:
         await (await (await proxy.backend(call)).sender()).partitions(topic)
     except errors.RestError as error:
-        raise (errors.topic_not_found() if error.code == 40403 else error) from None
+        raise errors.of_v2(error) from None
 
     def join() -> None:
         consumer = instance.consumer

@@ -106,7 +106,10 @@ def add_partitions(api: Api, proxy: Proxy) -> None:
         """Where a partition begins and ends"""
         context = await context_of(proxy, call)
         topic = await existing(context, call)
-        beginning, end = await offsets(context, topic.name, one_of(topic, call).id)
+        try:
+            beginning, end = await offsets(context, topic.name, one_of(topic, call).id)
+        except errors.RestError as error:
+            raise errors.of_v2(error) from None
         return {"beginning_offset": beginning, "end_offset": end}
 
 
@@ -141,9 +144,7 @@ async def existing(context: Context, call: Call) -> Any:
     try:
         return await topic_of(context, call.path["topic"])
     except errors.RestError as error:
-        if error.code == 40403 or (error.code == 40002 and "[TOPIC_EXCEPTION]" in error.message):
-            raise errors.topic_not_found() from None
-        raise
+        raise errors.of_v2(error) from None
 
 
 def one_of(topic: Any, call: Call) -> Any:
@@ -202,9 +203,7 @@ async def partitions_of(backend: Backend, topic: str) -> int:
     try:
         return await (await backend.sender()).partitions(topic)
     except errors.RestError as error:
-        if error.code == 40403 or (error.code == 40002 and "[TOPIC_EXCEPTION]" in error.message):
-            raise errors.topic_not_found() from None
-        raise
+        raise errors.of_v2(error) from None
 
 
 def encode(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.rest.errors import delivery_code, of_name
+from moldau.rest.errors import delivery_code, of_name, of_v2
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,18 @@ def test_each_error_has_its_code(name: str, retriable: bool, code: int, status: 
 )
 def test_each_record_that_was_not_stored_has_its_code(name: str, retriable: bool, code: int) -> None:
     assert delivery_code(name, retriable) == code
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("UNKNOWN_TOPIC_OR_PART", 40401),
+        ("TOPIC_EXCEPTION", 40401),
+        ("_UNKNOWN_PARTITION", 40402),
+        ("LEADER_NOT_AVAILABLE", 40404),
+        ("NOT_LEADER_FOR_PARTITION", 50003),
+        ("TOPIC_AUTHORIZATION_FAILED", 40301),
+    ],
+)
+def test_v2_has_codes_of_its_own_for_topics(name: str, code: int) -> None:
+    assert of_v2(of_name(name, "why", True, "orders")).code == code
