@@ -98,16 +98,16 @@ class Delivery:
         self._seen = True
         return self._error
 
-    def outcome(self) -> tuple[RecordMetadata | None, KafkaFailure | None]:
+    def _outcome(self) -> tuple[RecordMetadata | None, KafkaFailure | None]:
         """Metadata or an error, once one is known. Whoever looks this way has not asked: a loss is told at `close`."""
         return (None, self._error) if self._error is not None else (self._metadata(), None)
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
         """Calls it when this is known, from one of the producer's threads; at once if it is known already."""
         self._seen = True
-        self.watch(callback)
+        self._watch(callback)
 
-    def watch(self, callback: Callable[[Delivery], None]) -> None:
+    def _watch(self, callback: Callable[[Delivery], None]) -> None:
         """The same for those who only look on."""
         if self._callbacks is None:
             self._callbacks = []
@@ -134,8 +134,8 @@ class Delivery:
 
 
 def told(callback: Callback) -> Callable[[Delivery], None]:
-    """A callback of the books' form, with metadata or an error, for `add_done_callback` or `watch`."""
-    return lambda delivery: callback(*delivery.outcome())
+    """A callback of the books' form, with metadata or an error, for `add_done_callback` or `_watch`."""
+    return lambda delivery: callback(*delivery._outcome())
 
 
 def acknowledged(chain: Sequence[ProducerInterceptor]) -> Callable[[Delivery], None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from moldau.clients.delivery import REMEMBERED_FAILURES, Callback, Delivery
 from moldau.clients.errors import DeliveryFailed, UndeliveredRecords
@@ -34,8 +34,10 @@ class Fate(asyncio.Future[RecordMetadata]):
         self._delivery = delivery
         if self.asked:
             delivery._seen = True
-        loop = self.get_loop()
-        delivery.watch(lambda done: loop.call_soon_threadsafe(self._settle, done))
+        delivery._watch(self._reported)
+
+    def _reported(self, delivery: Delivery) -> None:
+        self.get_loop().call_soon_threadsafe(self._settle, delivery)
 
     def fail(self, error: BaseException, *, told: bool) -> None:
         """`told`: by `close`, if nobody asks, so asyncio need not."""
@@ -45,7 +47,7 @@ class Fate(asyncio.Future[RecordMetadata]):
                 super().exception()
 
     def _settle(self, delivery: Delivery) -> None:
-        metadata, error = delivery.outcome()
+        metadata, error = delivery._outcome()
         if error is not None:
             self.fail(error, told=True)
         elif metadata is not None and not self.done():
@@ -60,9 +62,7 @@ class Fate(asyncio.Future[RecordMetadata]):
 
     # -- as a future -------------------------------------------------------------------------------------------------
 
-    def add_done_callback(
-        self, fn: Callable[[asyncio.Future[RecordMetadata]], object], *, context: Context | None = None
-    ) -> None:  # type: ignore[override]
+    def add_done_callback(self, fn: Callable[[Self], object], /, *, context: Context | None = None) -> None:
         self._ask()
         super().add_done_callback(fn, context=context)
 

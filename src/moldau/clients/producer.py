@@ -180,7 +180,7 @@ class Producer:
         if on_delivery is not None:
             delivery.add_done_callback(told(on_delivery))
         if self._chain:
-            delivery.watch(acknowledged(self._chain))
+            delivery._watch(acknowledged(self._chain))
         place = ANY_PARTITION if partition is None else partition
         try:
             if timestamp is None and headers is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -40,7 +40,7 @@ class Stream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         sending = asyncio.ensure_future(self._send(send))
-        ends = [asyncio.ensure_future(gone(receive))] if self._watches else []
+        ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(gone(receive))] if self._watches else []
         if self._cut is not None:
             ends.append(asyncio.ensure_future(self._cut.wait()))
         try:
