@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import functools
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
@@ -193,7 +192,7 @@ class Producer:
     async def close(self, timeout: float | None = None) -> None:
         """As in the blocking form. A second call waits for the first one, and does nothing."""
         if timeout is not None:
-            self._client.waits_until = time.monotonic() + timeout
+            self._client.waits_until = self._client._monotonic() + timeout
         await self._thread.end(self._close, timeout)
 
     def _close(self, timeout: float | None) -> None:

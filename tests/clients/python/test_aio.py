@@ -273,9 +273,7 @@ def test_close_tells_of_records_that_nobody_asked_about() -> None:
         gathered = asyncio.gather(asked, return_exceptions=True)
         told: list[object] = []
         producer.send("orders", "milk", on_delivery=lambda _, error: told.append(error))
-        given_up = producer.send("orders", "water")
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(given_up, 0.01)
+        producer.send("orders", "water").cancel()
         with pytest.raises(UndeliveredRecords, match="3 records were not delivered") as lost:
             await producer.close()
         assert lost.value.count == len(lost.value.failures) == 3
