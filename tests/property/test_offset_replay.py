@@ -6,14 +6,22 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.coordinators.groups.offset_codec import CommittedOffset, commit_record, offset_tombstone
+from moldau.coordinators.groups.offset_codec import (
+    CommittedOffset,
+    check_value,
+    commit_record,
+    offset_tombstone,
+    read_value,
+)
 from moldau.coordinators.groups.offset_commits import OffsetCommit, WantedOffset, prepare
 from moldau.coordinators.groups.offsets import OffsetTable
 from moldau.coordinators.machine import ProducerStamp, StateRecord
 from moldau.types.errors import ErrorCode
+from moldau.wire.primitives import DecodeError
 from moldau.work.slices import at_once
 
 TOPIC_IDS = {"a": UUID(int=1), "topic": UUID(int=2)}
@@ -64,7 +72,34 @@ def test_the_short_way_is_taken_for_what_comes_by_the_million() -> None:
     for partition in range(3):
         record = record_of("g", "topic", partition, 5, b"", "")
         assert table.replay_plain(record.key, record.value)
-    assert {index: each.offset for index, each in table.committed["g"]["topic"].items()} == {0: 5, 1: 5, 2: 5}
+    assert {place.partition: each.offset for place, each in table.of_group("g")} == {0: 5, 1: 5, 2: 5}
+
+
+def test_a_value_that_nobody_could_read_is_refused_while_it_is_loaded() -> None:
+    key, _ = record_of("g", "topic", 0, 5, b"", "")
+    table = OffsetTable()
+    for value in (b"\x00\x05" + bytes(40), b"\x00\x04" + bytes(10)):
+        with pytest.raises(DecodeError):
+            table.replay_plain(key, value)
+        with pytest.raises(DecodeError):
+            table.replay(StateRecord(key, value), PRODUCER)
+    assert table.groups() == set()
+
+
+@given(RECORDS, st.integers(0, 60), st.integers(0, 255), st.integers(0, 60))
+def test_what_is_taken_without_a_look_can_be_read_later(record: StateRecord, at: int, byte: int, size: int) -> None:
+    if record.value is None:
+        return
+    damaged = bytearray(record.value)
+    damaged[at % len(damaged)] = byte
+    value = bytes(damaged[:size] if size > 2 else damaged)
+    try:
+        read_value(value)
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            check_value(value)
+    else:
+        check_value(value)
 
 
 #: Offset and metadata, by topic and partition.

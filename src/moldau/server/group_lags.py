@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from moldau.coordinators.groups.machine import GroupMachine
+from moldau.coordinators.groups.offset_codec import read_value
 from moldau.coordinators.runtime import CoordinatorRuntime
 from moldau.metadata.image import NO_LEADER, ClusterImage
 from moldau.metrics import MetricName, Sample
@@ -106,7 +107,8 @@ class GroupLags:
             return
         total = total_lag = 0
         is_whole = True
-        for index, committed in tuple(machine.tables.offsets.committed.get(group_id, {}).get(topic, {}).items()):
+        for index, value in tuple(machine.tables.offsets.committed.get(group_id, {}).get(topic, {}).items()):
+            committed = read_value(value)
             if committed.is_of_another_topic(present.id):
                 continue
             tags = (("consumergroup", group_id), ("topic", topic), ("partition", str(index)))

@@ -4,7 +4,8 @@
     value  int16 version = 4, int64 offset, int32 leader epoch, compact string metadata, int64 commit timestamp,
            tagged fields: none, or tag 0 with the 16 bytes of the topic id
 
-The common form has version 4 and no metadata. All others are read by the codec of messages.
+The common form has version 4 and no metadata. All others are read by the codec of messages. What is committed stays
+as the bytes of its value: most of it is never asked for before the next commit takes its place.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ _PARTITION: Final = Struct(">i")
 _COMMON: Final = Struct(">hqiBqBBB")
 _NO_METADATA, _ONE_TAG, _TOPIC_ID_TAG, _ID_BYTES = 1, 1, 0, 16
 _COMMON_SIZE: Final = _COMMON.size + _ID_BYTES
+_COMMON_VERSION: Final = b"\x00\x04"
+_METADATA_AT, _TAGS_AT, _ID_AT = 14, 23, 26
+_COMMON_TAGS: Final = bytes((_ONE_TAG, _TOPIC_ID_TAG, _ID_BYTES))
 REMEMBERED_TOPIC_IDS = 10_000
 
 
@@ -76,10 +80,18 @@ def ends_with_partition(key: bytes) -> bool:
     return len(key) == 4 + int(size) + 2 + int(topic_size) + _PARTITION.size
 
 
-def read_value(value: bytes | None) -> CommittedOffset | None:
-    """None for a tombstone."""
-    if value is None:
-        return None
+def check_value(value: bytes) -> None:
+    """What cannot be read is refused when it is loaded, not when somebody asks for it."""
+    if (
+        len(value) != _COMMON_SIZE
+        or value[:2] != _COMMON_VERSION
+        or value[_METADATA_AT] != _NO_METADATA
+        or value[_TAGS_AT:_ID_AT] != _COMMON_TAGS
+    ):
+        decode_value(OffsetCommitValue, value)
+
+
+def read_value(value: bytes) -> CommittedOffset:
     if len(value) == _COMMON_SIZE:
         version, offset, leader_epoch, metadata, timestamp, tags, tag, size = _COMMON.unpack_from(value)
         is_common = version == VALUE_VERSION and metadata == _NO_METADATA and tags == _ONE_TAG

@@ -93,8 +93,10 @@ def prepare(commit: OffsetCommit, now_ms: int, metadata_limit: int) -> Work[Prep
             ready.codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
         committed = CommittedOffset(offset, leader_epoch, metadata or "", now_ms, expiry, topic_id)
-        ready.records.append(commit_record(commit.group_id, topic, partition, committed))
-        ready.offsets.setdefault(topic, {})[partition] = committed
+        record = commit_record(commit.group_id, topic, partition, committed)
+        assert record.value is not None
+        ready.records.append(record)
+        ready.offsets.setdefault(topic, {})[partition] = record.value
         ready.codes.append(ErrorCode.NONE)
     return ready
 

@@ -1,4 +1,4 @@
-"""Committed offsets, and those that wait for the end of their transaction."""
+"""Committed offsets, and those that wait for the end of their transaction: each as the value of its record."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
-from moldau.coordinators.groups.offset_codec import CommittedOffset, ends_with_partition, read_key, read_value
+from moldau.coordinators.groups.offset_codec import (
+    CommittedOffset,
+    check_value,
+    ends_with_partition,
+    read_key,
+    read_value,
+)
 from moldau.coordinators.machine import ProducerStamp, StateRecord
 from moldau.types.ids import TopicPartition
 
@@ -16,15 +22,15 @@ REMEMBERED_HEADS = 10_000
 
 @dataclass(slots=True)
 class PendingOffset:
-    offset: CommittedOffset
+    value: bytes
     #: Its place among the pending ones.
     order: int
     #: Another commit of the same partition came later and counts already: this one never will.
     is_overtaken: bool = False
 
 
-#: By topic, then by partition.
-TopicOffsets = dict[str, dict[int, CommittedOffset]]
+#: Values of records by topic, then by partition.
+TopicOffsets = dict[str, dict[int, bytes]]
 #: By group, then by partition.
 PendingOffsets = dict[str, dict[TopicPartition, PendingOffset]]
 
@@ -39,15 +45,16 @@ class OffsetTable:
         """The groups that have offsets of a topic, and perhaps some that had."""
         self._order = 0
         #: The beginnings of keys that were read a moment ago, and where offsets of their group and topic stand.
-        self._heads: dict[bytes, dict[int, CommittedOffset]] = {}
+        self._heads: dict[bytes, dict[int, bytes]] = {}
 
     def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
-        return self.committed.get(group, {}).get(topic, {}).get(partition)
+        value = self.committed.get(group, {}).get(topic, {}).get(partition)
+        return None if value is None else read_value(value)
 
     def of_group(self, group: str) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
         for topic, partitions in self.committed.get(group, {}).items():
-            for partition, offset in partitions.items():
-                yield TopicPartition(topic, partition), offset
+            for partition, value in partitions.items():
+                yield TopicPartition(topic, partition), read_value(value)
 
     def is_pending(self, group: str, topic: str, partition: int) -> bool:
         """Whether an open transaction would change this offset: it is not stable then."""
@@ -65,11 +72,11 @@ class OffsetTable:
                 partition.partition
                 for groups in self.pending.values()
                 for partition, pending in groups.get(group, {}).items()
-                if partition.topic == topic and not pending.offset.is_of_another_topic(topic_id)
+                if partition.topic == topic and not read_value(pending.value).is_of_another_topic(topic_id)
             }
             # There may be thousands, and whoever asks may want a few.
             for index in sorted(found.keys() | waiting):
-                if index in waiting or not found[index].is_of_another_topic(topic_id):
+                if index in waiting or not read_value(found[index]).is_of_another_topic(topic_id):
                     yield group, index
 
     def groups(self) -> set[str]:
@@ -83,39 +90,36 @@ class OffsetTable:
         and nothing is done."""
         if value is None or self.pending:
             return False
+        check_value(value)
         head = key[:-PARTITION_SIZE]
         partitions = self._heads.get(head)
         if partitions is None:
             group, topic, partition = read_key(key)
-            offset = read_value(value)
-            if offset is None:
-                return False
-            self._commit(group, topic, partition, offset)
+            self._commit(group, topic, partition, value)
             if len(self._heads) >= REMEMBERED_HEADS:
                 self._heads.clear()
             if ends_with_partition(key):
                 self._heads[head] = self.committed[group][topic]
             return True
-        offset = read_value(value)
-        if offset is None:
-            return False
-        partitions[int.from_bytes(key[-PARTITION_SIZE:], "big", signed=True)] = offset
+        partitions[int.from_bytes(key[-PARTITION_SIZE:], "big", signed=True)] = value
         return True
 
     def replay(self, record: StateRecord, producer: ProducerStamp | None) -> str:
         """Gives the group that the offset belongs to."""
         group, topic, partition = read_key(record.key)
-        offset = read_value(record.value)
-        if offset is None:
+        value = record.value
+        if value is None:
             self._remove(group, topic, partition)
-        elif producer is None:
-            self._commit(group, topic, partition, offset)
+            return group
+        check_value(value)
+        if producer is None:
+            self._commit(group, topic, partition, value)
             if self.pending:
                 self._overtake(group, TopicPartition(topic, partition))
         else:
             self._order += 1
             pending = self.pending.setdefault(producer.producer_id, {}).setdefault(group, {})
-            pending[TopicPartition(topic, partition)] = PendingOffset(offset, self._order)
+            pending[TopicPartition(topic, partition)] = PendingOffset(value, self._order)
             self.readers.setdefault(topic, set()).add(group)
         return group
 
@@ -126,7 +130,7 @@ class OffsetTable:
         for group, offsets in groups.items():
             for partition, pending in offsets.items():
                 if not pending.is_overtaken:
-                    self._commit(group, *partition, pending.offset)
+                    self._commit(group, *partition, pending.value)
                     self._overtake(group, partition, pending.order)
 
     def commit(self, group: str, offsets: TopicOffsets) -> None:
@@ -143,13 +147,13 @@ class OffsetTable:
         for topic, partitions in offsets.items():
             first, self._order = self._order + 1, self._order + len(partitions)
             pending.update(
-                (TopicPartition(topic, partition), PendingOffset(offset, order))
-                for order, (partition, offset) in enumerate(partitions.items(), first)
+                (TopicPartition(topic, partition), PendingOffset(value, order))
+                for order, (partition, value) in enumerate(partitions.items(), first)
             )
             self.readers.setdefault(topic, set()).add(group)
 
-    def _commit(self, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
-        self._of(group, topic)[partition] = offset
+    def _commit(self, group: str, topic: str, partition: int, value: bytes) -> None:
+        self._of(group, topic)[partition] = value
 
     def _of(self, group: str, topic: str) -> dict[int, CommittedOffset]:
         topics = self.committed.get(group)
