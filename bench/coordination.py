@@ -6,13 +6,14 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from confluent_kafka import Producer
 
+from bench.committing import commit_frame, committers
 from bench.group_clients import ClassicGroup, connections, join_consumer, settings
 from bench.load import Load, LoadFailed
 from bench.measure import Watch, clients_cpu_seconds, cpu_seconds
@@ -20,15 +21,7 @@ from bench.outcomes import Values
 from bench.peers import Topics
 from bench.scenarios import SERVED_SECONDS, Stage
 from moldau.client.cluster import Cluster, CoordinatorKind
-from moldau.client.connection import Connection
 from moldau.client.errors import ConnectionLost
-from moldau.types.errors import ErrorCode
-from moldau.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
 from moldau.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from tests.peers.java_programs import CLIENTS
 from tests.peers.java_programs import run as run_java
@@ -36,41 +29,12 @@ from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 
 COMMITTERS = 8
+COMMITTING_GROUPS = 200
 NAMES_IN_REQUESTS = 9
-"""The last OffsetCommit version that names topics instead of giving their ids."""
+"""The last OffsetFetch version that names topics instead of giving their ids."""
 OFFSETS_PER_COMMIT = 100
 GROUPS_PER_FETCH = 500
 TRANSACTION_SECONDS = 60.0
-
-
-def commit_request(group: str, topic: str, partitions: int, offset: int) -> OffsetCommitRequest:
-    entries = [
-        OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata="")
-        for index in range(partitions)
-    ]
-    return OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=entries)])
-
-
-def commit_all(opened: Sequence[Connection], requests: Iterator[OffsetCommitRequest]) -> int:
-    """One request under way on each connection; gives how many were committed."""
-    count = 0
-    waiting: list[tuple[Connection, Any]] = []
-    for number, request in enumerate(requests):
-        if len(waiting) == len(opened):
-            settle(*waiting.pop(0))
-        connection = opened[number % len(opened)]
-        waiting.append((connection, connection.send(request, OffsetCommitResponse, max_version=NAMES_IN_REQUESTS)))
-        count += 1
-    for each in waiting:
-        settle(*each)
-    return count
-
-
-def settle(connection: Connection, pending: Any) -> None:
-    answer = connection.receive(pending)
-    code = answer.topics[0].partitions[0].error_code
-    if code:
-        raise LoadFailed(f"a commit was answered with {ErrorCode(code).name}")
 
 
 def wait_for_coordinators(broker: BrokerProcess) -> None:
@@ -92,17 +56,19 @@ class Commits:
         topics = Topics(stage.broker)
         topics.create(stage.topic, self.partitions)
         wait_for_coordinators(stage.broker)
-        with connections(stage.broker.address, COMMITTERS) as opened:
-            warm = (commit_request(f"g{n}", stage.topic, self.partitions, n) for n in range(COMMITTERS * 50))
-            commit_all(opened, warm)
+        with committers(stage.broker.address, COMMITTERS) as clients:
+            clients.commit_all(self._frames(stage, COMMITTERS * 50))
+            frames = self._frames(stage, self.count)
             with Watch(stage.broker.pid) as watch:
-                requests = (commit_request(f"g{n % 200}", stage.topic, self.partitions, n) for n in range(self.count))
-                done = commit_all(opened, requests)
+                done = clients.commit_all(frames)
         topics.delete(stage.topic)
         return {
             "commits": done / watch.seconds,
             "commit_cpu_us": watch.broker_cpu / done * 1e6,
         }
+
+    def _frames(self, stage: Stage, count: int) -> list[bytes]:
+        return [commit_frame(n, f"g{n % COMMITTING_GROUPS}", stage.topic, self.partitions) for n in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,8 +244,8 @@ class LoadOffsets:
         broker, groups = stage.broker, self.offsets // OFFSETS_PER_COMMIT
         Topics(broker).create(stage.topic, OFFSETS_PER_COMMIT)
         wait_for_coordinators(broker)
-        with connections(broker.address, COMMITTERS) as opened:
-            commit_all(opened, (commit_request(f"g{n}", stage.topic, OFFSETS_PER_COMMIT, n) for n in range(groups)))
+        with committers(broker.address, COMMITTERS) as clients:
+            clients.commit_all([commit_frame(n, f"g{n}", stage.topic, OFFSETS_PER_COMMIT) for n in range(groups)])
         broker.stop()
         started = time.monotonic()
         broker.start()
