@@ -46,6 +46,15 @@ For writing rows that stand in Arrow's columns (`signatures.RowSources`; null ke
   the rows that are not one whole object, which stand in it as "{}", as null rows do
 - `digest_rows(rows, length, topics, salts, partitions)`: 64 bits of all that the caller decided about the rows, the
   same in any order; digests of parts add up modulo 2^64
+
+For the coordinator of groups:
+
+- `pack_commit(frame, version, topics, now_ms, most, longest_note, room_for_notes)`: an OffsetCommit request as the
+  batch that is written for it, its answer if nothing is refused, and what it commits (`signatures.PackedCommit`).
+  `topics[name]` (the id from version 10 on) tells of a topic, or None. None is also what is said of requests that are
+  not common, and left to those who read them field by field: more than `most` offsets, notes that are longer than
+  `longest_note`, than `room_for_notes` all together, or not ASCII, tags, a retention of its own, empty arrays,
+  partitions that are not there, what cannot be read
 """
 
 import os
@@ -85,6 +94,11 @@ if NATIVE:
 else:
     from moldau.kernels import encode as _encoder  # type: ignore[no-redef]
 
+if NATIVE:
+    from moldau.kernels._native import pack_commit
+else:
+    from moldau.kernels.offsets import pack_commit
+
 murmur2 = _encoder.murmur2
 route_rows = _encoder.route_rows
 order_rows = _encoder.order_rows
@@ -109,6 +123,7 @@ __all__ = [
     "locate_batch",
     "murmur2",
     "order_rows",
+    "pack_commit",
     "records_spans",
     "route_rows",
     "scan_batches",

@@ -567,6 +567,10 @@ native_seek_timestamp(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
 
 #include "_json.h"
 
+/* ---- commits of offsets ----------------------------------------------------------------------------------------- */
+
+#include "_offsets.h"
+
 /* ---- module ----------------------------------------------------------------------------------------------------- */
 
 #define FAST(name) {#name, (PyCFunction)(void (*)(void))native_##name, METH_FASTCALL, NULL}
@@ -575,7 +579,7 @@ static PyMethodDef methods[] = {
     FAST(crc32c),       FAST(crc32c_portable), FAST(check_batch),    FAST(check_records),
     FAST(scan_batches), FAST(check_run), FAST(locate_batch),    FAST(seek_batch),     FAST(decode_records),
     FAST(records_spans), FAST(seek_timestamp), FAST(skim_batches), FAST(json_lines), FAST(murmur2),     FAST(route_rows),     FAST(order_rows),
-    FAST(encode_records), FAST(digest_rows), {NULL, NULL, 0, NULL},
+    FAST(encode_records), FAST(digest_rows), FAST(pack_commit), {NULL, NULL, 0, NULL},
 };
 
 static int

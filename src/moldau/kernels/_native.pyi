@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from typing import Final
 
 from typing_extensions import Buffer
@@ -7,7 +8,9 @@ from moldau.kernels.signatures import (
     BatchPlace,
     BytesSource,
     ColumnsTaken,
+    CommitTopic,
     NumbersSource,
+    PackedCommit,
     RecordFields,
     RecordsFields,
     RecordSpan,
@@ -83,3 +86,13 @@ def encode_records(
 def digest_rows(
     rows: RowSources, length: int, topics: Buffer | None, salts: Buffer, partitions: NumbersSource | None, /
 ) -> int: ...
+def pack_commit(
+    frame: Buffer,
+    version: int,
+    topics: Mapping[bytes, CommitTopic | None],
+    now_ms: int,
+    most: int,
+    longest_note: int,
+    room_for_notes: int,
+    /,
+) -> PackedCommit | None: ...

@@ -45,3 +45,9 @@ HeadersSource = tuple[Buffer | None, Buffer, int, bool, BytesSource, BytesSource
 
 RowSources = tuple[BytesSource | None, BytesSource | None, HeadersSource | None, NumbersSource | None]
 """key, value, headers, timestamps in microseconds"""
+
+CommitTopic = tuple[str, bytes, int]
+"""name, id, count of partitions"""
+
+PackedCommit = tuple[str, int, str, str | None, bytearray, bytes, dict[str, dict[int, bytes]], int]
+"""group, generation or member epoch, member, instance, batch, answer, values by topic and partition, their count"""
