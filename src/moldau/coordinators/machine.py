@@ -44,10 +44,18 @@ class RecordContext(NamedTuple):
 NOT_IN_THE_LOG_YET = -1
 
 
+class Told(Protocol):
+    """Who waits for an outcome, and hears one of the two, once: a Deferred, or something smaller."""
+
+    def succeed(self, value: Any, /) -> None: ...
+
+    def fail(self, error: KafkaError, /) -> None: ...
+
+
 class Reply(NamedTuple):
     """The outcome of a request that waited, decided by a later operation."""
 
-    deferred: Deferred[Any]
+    deferred: Told
     value: Any
 
 

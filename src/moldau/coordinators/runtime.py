@@ -24,6 +24,7 @@ from moldau.coordinators.machine import (
     Reply,
     StateRecord,
     Timers,
+    Told,
     Write,
 )
 from moldau.types.errors import ErrorCode, KafkaError
@@ -46,6 +47,9 @@ class ShardLog(Protocol):
         are committed or lost. Raises KafkaError if they are refused: too large, too few replicas, a fenced producer,
         not our partition any more.
         """
+
+    def append_packed(self, batch: bytearray, count: int, done: Appended) -> None:
+        """The same with so many records that stand in a batch of nobody's, not compressed, already."""
 
 
 class Shard(Generic[M]):
@@ -180,6 +184,27 @@ class CoordinatorRuntime(Generic[M]):
         shard = self._active(partition)
         return self._perform(shard, operation(shard.machine, self._monotonic()))
 
+    def write_packed(
+        self,
+        partition: int,
+        operation: Callable[[M, float], Callable[[], None]],
+        batch: bytearray,
+        count: int,
+        told: Told,
+    ) -> None:
+        """As `write`, where the records stand in a batch already: the operation gives what replaying them would do to
+        the state. Whatever is raised, nothing was done then; `told` hears the rest, a refused append at once."""
+        shard = self._active(partition)
+        effect = operation(shard.machine, self._monotonic())
+        pending = PendingAnswer((Reply(told, None),), None)
+        try:
+            shard.log.append_packed(batch, count, lambda error: self._appended(shard, pending, error))
+        except KafkaError as error:
+            pending.fail(as_coordinator_error(error))
+            return
+        shard.waiting.append(pending)
+        self._replay(shard, Write(None, effect=effect))
+
     def read(self, partition: int, operation: Callable[[M, float], T]) -> Deferred[T]:
         """Looks at the state now; the answer waits for the writes that it may have seen."""
         return self.write(partition, lambda machine, now: Write(operation(machine, now)))
@@ -227,11 +252,11 @@ class CoordinatorRuntime(Generic[M]):
         return answer
 
     def _replay(self, shard: Shard[M], write: Write[Any]) -> None:
-        context = RecordContext(NOT_IN_THE_LOG_YET, NOT_IN_THE_LOG_YET, write.producer)
         try:
             if write.effect is not None:
                 write.effect()
                 return
+            context = RecordContext(NOT_IN_THE_LOG_YET, NOT_IN_THE_LOG_YET, write.producer)
             for record in write.records:
                 shard.machine.replay(record, context)
         except BaseException:

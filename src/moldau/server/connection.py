@@ -187,7 +187,7 @@ class Connection(asyncio.BufferedProtocol):
         self._dispatching = False
         self._handled = 0
         self._next_turn_due = False
-        #: Asked before anybody parses a request.
+        #: Asked before anybody parses a request; an API may have one for all connections, too.
         self.shortcut: Shortcut | None = None
         # outward
         self._slots: list[Slot] = []

@@ -28,6 +28,7 @@ from moldau.types.errors import ErrorCode
 from moldau.wire.apis import ApiKey
 from moldau.wire.codec import decode, decode_in_turns, encode, encode_in_turns
 from moldau.wire.framing import (
+    FIXED_HEADER,
     SIZE,
     RequestHeader,
     frame_response,
@@ -53,6 +54,7 @@ class Dispatcher:
         self.apis = apis
         self._requests: dict[tuple[int, int], Counter] = {}
         self._times: dict[int, Histogram] = {key: self._histogram(api) for key, api in apis.items()}
+        self._shortcuts = {key: api.shortcut(broker) for key, api in apis.items() if api.shortcut is not None}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def _histogram(self, api: Api) -> Histogram:
@@ -79,6 +81,10 @@ class Dispatcher:
             shortcut = connection.shortcut
             if shortcut is not None and shortcut.take(connection, frame):
                 return
+            if frame.size >= FIXED_HEADER.size and not frame.view[0]:
+                shortcut = self._shortcuts.get(frame.view[1])
+                if shortcut is not None and shortcut.take(connection, frame):
+                    return
             header = read_request_header(frame.view)
             api = self.apis.get(header.api_key)
             if api is None or not max(api.first, api.refused_below) <= header.api_version <= api.last:

@@ -15,7 +15,7 @@ from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
     from moldau.server.broker import Broker
-    from moldau.server.connection import Frame, Slot
+    from moldau.server.connection import Frame, Shortcut, Slot
 
 #: From this size on a request is read in turns; the densest ones that are smaller hold some thousand elements.
 LARGE_REQUEST_BYTES = 16 * 1024
@@ -33,6 +33,8 @@ class Api:
     request: type[Message]
     handle: Handle | None = None
     raw: RawHandle | None = None
+    #: What is asked before anybody parses a request of this kind, whatever its size.
+    shortcut: Callable[[Broker], Shortcut] | None = None
     #: Produce may start before the answers of earlier Produce requests on the connection are known.
     pipelined: bool = False
     #: Versions that are announced (old clients infer features from them) but answered with UNSUPPORTED_VERSION.

@@ -155,6 +155,24 @@ def build_keyed_batch(
     )
 
 
+def compressed_batch(batch: Buffer, codec: int) -> bytes:
+    """The same batch with its records, which are not compressed yet, compressed."""
+    header = parse_header(batch)
+    return assemble_batch(
+        compress(codec, memoryview(batch)[HEADER_SIZE:]),
+        base_offset=header.base_offset,
+        leader_epoch=header.leader_epoch,
+        attributes=header.attributes | codec,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=header.max_timestamp,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        count=header.count,
+    )
+
+
 def _as_column(items: Sequence[bytes | None]) -> BytesSource:
     """In Arrow's layout: where each item ends, all of them joined, and a bit for each that is not null."""
     validity = None

@@ -106,7 +106,7 @@ class ClassicGroup:
         generation: int,
         api_version: int,
         is_transactional: bool,
-        partitions: Sequence[CommittedPartition] = (),
+        partitions: Iterable[CommittedPartition] = (),
     ) -> None:
         if generation < 0 and self.is_empty:
             return

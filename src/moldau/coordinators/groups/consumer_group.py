@@ -95,7 +95,7 @@ class ConsumerGroup:
         generation: int,
         api_version: int,
         is_transactional: bool,
-        partitions: Sequence[CommittedPartition] = (),
+        partitions: Iterable[CommittedPartition] = (),
     ) -> None:
         if generation < 0 and self.is_empty:
             return

@@ -91,6 +91,11 @@ def check_value(value: bytes) -> None:
         decode_value(OffsetCommitValue, value)
 
 
+def packed_topic_id(value: bytes) -> UUID:
+    """Of a value as the kernel packs it: the id stands at its end."""
+    return topic_id_of(value[-_ID_BYTES:])
+
+
 def read_value(value: bytes) -> CommittedOffset:
     if len(value) == _COMMON_SIZE:
         version, offset, leader_epoch, metadata, timestamp, tags, tag, size = _COMMON.unpack_from(value)

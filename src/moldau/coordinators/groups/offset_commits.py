@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
 from moldau.coordinators.groups.classic_group import ClassicGroup, GroupState
-from moldau.coordinators.groups.offset_codec import CommittedOffset, commit_record
+from moldau.coordinators.groups.offset_codec import CommittedOffset, commit_record, packed_topic_id
 from moldau.coordinators.groups.offsets import TopicOffsets
 from moldau.coordinators.groups.sessions import Sessions
-from moldau.coordinators.groups.tables import GroupTables
+from moldau.coordinators.groups.tables import CommittedPartition, GroupTables
 from moldau.coordinators.machine import ProducerStamp, StateRecord, Write
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, ZERO_TOPIC_ID
@@ -41,6 +41,23 @@ class OffsetCommit(NamedTuple):
     api_version: int
     offsets: Sequence[WantedOffset]
     retention_ms: int = BY_THE_BROKERS_RETENTION
+
+
+class PackedOffsets(NamedTuple):
+    """A commit whose records stand in a batch already; it keeps to the brokers' retention."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+    api_version: int
+    offsets: TopicOffsets
+    """What the records say."""
+
+
+class PackedPlace(NamedTuple):
+    topic_id: UUID
+    partition: int
 
 
 @dataclass(slots=True)
@@ -101,6 +118,12 @@ def prepare(commit: OffsetCommit, now_ms: int, metadata_limit: int) -> Work[Prep
     return ready
 
 
+def packed_places(offsets: TopicOffsets) -> Iterator[PackedPlace]:
+    for partitions in offsets.values():
+        for partition, value in partitions.items():
+            yield PackedPlace(packed_topic_id(value), partition)
+
+
 def give_a_group(tables: GroupTables, group_id: str) -> None:
     """Offsets may be committed without joining: their group exists, and has no members."""
     if group_id not in tables.groups:
@@ -116,22 +139,7 @@ class OffsetCommits:
         self, commit: OffsetCommit, now: float, prepared: PreparedOffsets | None = None
     ) -> Write[list[ErrorCode]]:
         """Gives one code for each offset, in their order."""
-        group = self._tables.groups.get(commit.group_id)
-        if group is None:
-            if commit.generation >= 0:
-                unknown = commit.api_version >= GROUP_ID_NOT_FOUND_FROM
-                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if unknown else ErrorCode.ILLEGAL_GENERATION)
-        else:
-            group.check_commit(
-                commit.member_id,
-                commit.instance_id,
-                commit.generation,
-                commit.api_version,
-                is_transactional=False,
-                partitions=commit.offsets,
-            )
-        if isinstance(group, ClassicGroup):
-            self._heard_of(group, commit.member_id, now)
+        self._admit(commit, commit.offsets, now)
         ready = self._prepared(commit) if prepared is None else prepared
         if commit.retention_ms != BY_THE_BROKERS_RETENTION or not ready.records:
             return Write(ready.codes, ready.records)  # such records do not say all that was asked for
@@ -141,6 +149,37 @@ class OffsetCommits:
             give_a_group(self._tables, commit.group_id)
 
         return Write(ready.codes, ready.records, effect=effect)
+
+    def commit_packed(self, commit: PackedOffsets, now: float) -> Callable[[], None]:
+        """Gives what replaying the records would do."""
+        self._admit(commit, packed_places(commit.offsets), now)
+
+        def effect() -> None:
+            self._tables.offsets.commit(commit.group_id, commit.offsets)
+            give_a_group(self._tables, commit.group_id)
+
+        return effect
+
+    def _admit(
+        self, commit: OffsetCommit | PackedOffsets, partitions: Iterable[CommittedPartition], now: float
+    ) -> None:
+        """Raises KafkaError if this member may not commit these, and takes it as a sign of life if it may."""
+        group = self._tables.groups.get(commit.group_id)
+        if group is None:
+            if commit.generation >= 0:
+                unknown = commit.api_version >= GROUP_ID_NOT_FOUND_FROM
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if unknown else ErrorCode.ILLEGAL_GENERATION)
+            return
+        group.check_commit(
+            commit.member_id,
+            commit.instance_id,
+            commit.generation,
+            commit.api_version,
+            is_transactional=False,
+            partitions=partitions,
+        )
+        if isinstance(group, ClassicGroup):
+            self._heard_of(group, commit.member_id, now)
 
     def commit_in_transaction(
         self, commit: OffsetCommit, producer: ProducerStamp, now: float, prepared: PreparedOffsets | None = None

@@ -155,7 +155,7 @@ class OffsetTable:
     def _commit(self, group: str, topic: str, partition: int, value: bytes) -> None:
         self._of(group, topic)[partition] = value
 
-    def _of(self, group: str, topic: str) -> dict[int, CommittedOffset]:
+    def _of(self, group: str, topic: str) -> dict[int, bytes]:
         topics = self.committed.get(group)
         if topics is None:
             topics = self.committed[group] = {}

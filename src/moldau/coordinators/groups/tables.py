@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -53,7 +53,7 @@ class Group(Protocol):
         generation: int,
         api_version: int,
         is_transactional: bool,
-        partitions: Sequence[CommittedPartition] = (),
+        partitions: Iterable[CommittedPartition] = (),
     ) -> None:
         """May this member commit offsets of these at this generation or member epoch? Raises KafkaError if not."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from moldau.coordinators.deferred import Deferred
-from moldau.coordinators.machine import Machine, Timers, Write
+from moldau.coordinators.machine import Machine, Timers, Told, Write
 from moldau.coordinators.runtime import CoordinatorRuntime
 from moldau.coordinators.sharding import partition_for
 from moldau.metadata.image import ClusterImage
@@ -90,6 +90,15 @@ class CoordinatorService(Generic[M]):
         if self._checks_lease:
             self._check_lease(shard)
         return self.runtime.write(shard, operation)
+
+    def write_packed(
+        self, key: str, operation: Callable[[M, float], Callable[[], None]], batch: bytearray, count: int, told: Told
+    ) -> None:
+        """The same with records that stand in a batch; see the runtime."""
+        shard = self.shard_of(key)
+        if self._checks_lease:
+            self._check_lease(shard)
+        self.runtime.write_packed(shard, operation, batch, count, told)
 
     def read(self, key: str, operation: Callable[[M, float], T]) -> Deferred[T]:
         shard = self.shard_of(key)

@@ -13,10 +13,10 @@ from moldau.kernels import check_batch, decode_records
 from moldau.replication.partition import Partition
 from moldau.server.appends import AppendQueue, RunBlocking
 from moldau.storage.batch_info import BatchInfo, Origin
-from moldau.storage.log import LogSlice
+from moldau.storage.log import LogSlice, PartitionLog
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.control import ControlType, decode_control_type
-from moldau.wire.records import LARGEST_BATCH, Batch, build_keyed_batch, iter_batches, iter_records
+from moldau.wire.records import LARGEST_BATCH, Batch, build_keyed_batch, compressed_batch, iter_batches, iter_records
 from moldau.work.slices import Work, pauses
 from moldau.work.turns import in_turns
 
@@ -36,10 +36,7 @@ class PartitionShardLog:
         self._codec = codec
 
     def append(self, records: Sequence[StateRecord], producer: ProducerStamp | None, done: Appended) -> None:
-        partition = self._partition
-        log = partition.leader_log()
-        if not partition.has_enough_in_sync(log.config.min_insync_replicas):
-            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        log = self._log()
         keys, values = zip(*records, strict=True)
         batch = bytearray(
             build_keyed_batch(
@@ -52,11 +49,27 @@ class PartitionShardLog:
                 producer_epoch=-1 if producer is None else producer.producer_epoch,
             )
         )
+        self._stage(log, batch, len(records), done)
+
+    def append_packed(self, batch: bytearray, count: int, done: Appended) -> None:
+        log = self._log()
+        codec = self._codec()
+        self._stage(log, bytearray(compressed_batch(batch, codec)) if codec else batch, count, done)
+
+    def _log(self) -> PartitionLog:
+        """Raises KafkaError where nothing may be appended."""
+        log = self._partition.leader_log()
+        if not self._partition.has_enough_in_sync(log.config.min_insync_replicas):
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        return log
+
+    def _stage(self, log: PartitionLog, batch: bytearray, count: int, done: Appended) -> None:
         if len(batch) > log.config.max_message_bytes:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
+        partition = self._partition
         info = BatchInfo(*check_batch(batch, 0, len(batch)))
         base_offset = log.stage(batch, info, partition.leader_epoch, Origin.COORDINATOR)
-        self._appends.add(partition, ShardAppend(partition, base_offset + len(records), done))
+        self._appends.add(partition, ShardAppend(partition, base_offset + count, done))
 
 
 class ShardAppend:

@@ -11,6 +11,7 @@ from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server.coordination.futures import respond
 from moldau.server.coordination.offset_parts import OFFSETS_AT_ONCE, commit_in_parts
+from moldau.server.quick_commit import QuickCommits
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicId
@@ -178,4 +179,4 @@ def refuse_topic(answers: Answers, topic: OffsetCommitRequestTopic, code: ErrorC
         answers.refuse(topic.name, topic.topic_id, partition.partition_index, code)
 
 
-API = Api(ApiKey.OFFSET_COMMIT, 2, 10, OffsetCommitRequest, handle)
+API = Api(ApiKey.OFFSET_COMMIT, 2, 10, OffsetCommitRequest, handle, shortcut=QuickCommits)
