@@ -9,6 +9,7 @@ from typing import NamedTuple
 from moldau.coordinators.machine import ProducerStamp, RecordContext, StateRecord
 from moldau.coordinators.runtime import Appended
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.wire.records import iter_records
 
 
 class Entry(NamedTuple):
@@ -34,6 +35,11 @@ class FakeShardLog:
         if self.refusal is not None:
             raise self.refusal
         self._under_way.append(([Entry(record, producer) for record in records], done))
+
+    def append_packed(self, batch: bytearray, count: int, done: Appended) -> None:
+        records = [StateRecord(each.key or b"", each.value) for each in iter_records(batch)]
+        assert len(records) == count
+        self.append(records, None, done)
 
     @property
     def under_way(self) -> int:

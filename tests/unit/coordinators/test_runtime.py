@@ -18,6 +18,7 @@ from moldau.coordinators.machine import (
 )
 from moldau.coordinators.runtime import CoordinatorRuntime, Shard
 from moldau.types.errors import ErrorCode, KafkaError
+from moldau.wire.records import build_keyed_batch
 from tests.fakes.shard_log import FakeShardLog
 from tests.fakes.timers import RecordingTimers
 
@@ -53,6 +54,9 @@ class Counter:
         for deferred in self.waiting:
             deferred.fail(KafkaError(ErrorCode.NOT_COORDINATOR))
 
+    def take_one(self) -> None:
+        self.count += 1
+
     # --- operations ---
 
     def step(self, now: float) -> Write[int]:
@@ -87,6 +91,12 @@ class Setting:
 
     def step(self) -> Deferred[int]:
         return self.runtime.write(0, Counter.step)
+
+    def packed(self, effect: Callable[[], None] | None = None) -> Deferred[int]:
+        told: Deferred[int] = Deferred()
+        batch = bytearray(build_keyed_batch([b"step"], [b""], 1))
+        self.runtime.write_packed(0, lambda machine, now: effect or machine.take_one, batch, 1, told)
+        return told
 
     def fire(self) -> None:
         for operation in self.timers.due(self.now):
@@ -258,6 +268,44 @@ def test_a_late_loss_of_an_older_life_is_not_heard(setting: Setting) -> None:
 def test_a_record_that_cannot_be_applied_throws_the_state_away(setting: Setting) -> None:
     with pytest.raises(ValueError, match="cannot be applied"):
         setting.runtime.write(0, lambda machine, now: Write(1, [StateRecord(b"bad", b"")]))
+    assert setting.lost == [0]
+    setting.log.commit()
+    assert refusal_of(setting.step) is ErrorCode.NOT_COORDINATOR
+
+
+# --- records that stand in a batch already ---
+
+
+def test_a_packed_write_changes_the_state_at_once_and_waits_for_the_commit(setting: Setting) -> None:
+    before, told = setting.step(), setting.packed()
+    read = setting.runtime.read(0, lambda machine, now: machine.count)
+    assert setting.shard.machine.count == 2
+    setting.log.commit(1)
+    assert (outcome(before), told.is_done, outcome(read)) == (1, False, None)
+    setting.log.commit()
+    assert (told.outcome, outcome(read)) == ((None, None), 2)
+
+
+def test_a_refused_packed_write_leaves_the_state(setting: Setting) -> None:
+    setting.log.refusal = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert outcome(setting.packed()) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert (setting.shard.machine.count, setting.lost) == (0, [])
+
+
+def test_a_lost_packed_write_throws_the_state_away(setting: Setting) -> None:
+    told, behind = setting.packed(), setting.step()
+    setting.log.lose()
+    assert (outcome(told), outcome(behind)) == (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR)
+    assert setting.lost == [0]
+    assert refusal_of(setting.packed) is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_packed_write_that_cannot_be_applied_throws_the_state_away(setting: Setting) -> None:
+    def broken() -> None:
+        raise ValueError("half of it is done")
+
+    with pytest.raises(ValueError, match="half of it"):
+        setting.packed(broken)
     assert setting.lost == [0]
     setting.log.commit()
     assert refusal_of(setting.step) is ErrorCode.NOT_COORDINATOR
