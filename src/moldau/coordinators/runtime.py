@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from moldau.coordinators.deferred import Deferred
@@ -203,7 +204,7 @@ class CoordinatorRuntime(Generic[M]):
             pending.fail(as_coordinator_error(error))
             return
         shard.waiting.append(pending)
-        self._replay(shard, Write(None, effect=effect))
+        self._take_over(shard, effect)
 
     def read(self, partition: int, operation: Callable[[M, float], T]) -> Deferred[T]:
         """Looks at the state now; the answer waits for the writes that it may have seen."""
@@ -248,17 +249,12 @@ class CoordinatorRuntime(Generic[M]):
             pending.fail(as_coordinator_error(error))
             return answer
         shard.waiting.append(pending)
-        self._replay(shard, write)
+        self._take_over(shard, write.effect or partial(replay, shard.machine, write))
         return answer
 
-    def _replay(self, shard: Shard[M], write: Write[Any]) -> None:
+    def _take_over(self, shard: Shard[M], effect: Callable[[], None]) -> None:
         try:
-            if write.effect is not None:
-                write.effect()
-                return
-            context = RecordContext(NOT_IN_THE_LOG_YET, NOT_IN_THE_LOG_YET, write.producer)
-            for record in write.records:
-                shard.machine.replay(record, context)
+            effect()
         except BaseException:
             # Nobody knows how much of it has been done.
             self._discard(shard)
@@ -290,6 +286,12 @@ class CoordinatorRuntime(Generic[M]):
                     reply.deferred.succeed(reply.value)
             if pending.then is not None:
                 pending.then()
+
+
+def replay(machine: Machine, write: Write[Any]) -> None:
+    context = RecordContext(NOT_IN_THE_LOG_YET, NOT_IN_THE_LOG_YET, write.producer)
+    for record in write.records:
+        machine.replay(record, context)
 
 
 def as_coordinator_error(error: KafkaError) -> KafkaError:

@@ -67,7 +67,7 @@ class PartitionShardLog:
         if len(batch) > log.config.max_message_bytes:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
         partition = self._partition
-        info = BatchInfo(*check_batch(batch, 0, len(batch)))
+        info = BatchInfo._make(check_batch(batch, 0, len(batch)))
         base_offset = log.stage(batch, info, partition.leader_epoch, Origin.COORDINATOR)
         self._appends.add(partition, ShardAppend(partition, base_offset + count, done))
 
