@@ -222,8 +222,8 @@ def named(scene: Scene, **more: Any) -> Fields:
 
 TABLE: tuple[Row, ...] = (
     Row("produce", produce, [topic(O.WRITE)], versions=range(3, 14)),
-    Row("produce", lambda c: produce(c, transactional_id=c.x), [transaction(O.DESCRIBE)], "in-transaction",
-        range(3, 14)),
+    Row("produce", lambda c: produce(c, transactional_id=c.x), [transaction(O.DESCRIBE)],
+        "with-the-name-of-a-transaction", range(3, 14)),
     Row("fetch", fetch, [topic(O.DESCRIBE), topic(O.READ)]),
     Row("list_offsets",
         lambda c: {"replica_id": -1,

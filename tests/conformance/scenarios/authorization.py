@@ -11,6 +11,7 @@ from tests.conformance.permissions import TABLE, Grant, Row, Scene
 from tests.conformance.scenario import Script, scenario
 from tests.conformance.scenarios.consumer_groups import Asker, open_group, places
 from tests.conformance.session import Session
+from tests.conformance.transactors import ADDS_PARTITIONS_FROM, Transactor, sorted_partitions
 from tests.conformance.wire_client import WireClient
 
 ANYBODY: Final = "User:ANONYMOUS"
@@ -108,6 +109,37 @@ def authorized_expressions(s: Session, version: int) -> None:
         g.heartbeat("what it sees", "m", 1)
         g.heartbeat("owns it", "m", 2, topic_partitions=places((one, [0, 1])))
         s.ask("described to others", "consumer_group_describe", {"group_ids": [group]}, version=1)
+    finally:
+        guest.client.close()
+
+
+@scenario("produce", versions=range(3, 14), guarded=True)
+def authorized_writes_in_transactions(s: Session, version: int) -> None:
+    """Transactional batches for the open transaction of another: who may not write them leaves no trace in it."""
+    lock(s)
+    t, u = s.create("t"), s.create("u")
+    owner = Transactor(s, "x").begin()
+    owner.write(s.create("own"), "of the owner", version=version)
+    batch = owner.produce(t, "of the guest")
+    joined = {**batch, "topic_data": [*batch["topic_data"], *owner.produce(u, "of the guest")["topic_data"]]}
+    guest = replace(s, client=WireClient(s.client.host, s.client.port, GUEST))
+
+    def ask(step: str) -> None:
+        guest.ask(step, "produce", joined)
+        s.ask(f"{step}: the transaction", "describe_transactions", owner.itself(), version=0, edit=sorted_partitions)
+
+    try:
+        ask("nothing granted")
+        create(s, creation(Resource.TOPIC, t.name, GUEST, Operation.WRITE))
+        ask("WRITE on TOPIC t granted")
+        create(s, creation(Resource.TRANSACTIONAL_ID, owner.transactional_id, GUEST, Operation.DESCRIBE))
+        ask("DESCRIBE on TRANSACTIONAL_ID x granted")
+        create(s, creation(Resource.TRANSACTIONAL_ID, owner.transactional_id, GUEST, Operation.WRITE))
+        if version < ADDS_PARTITIONS_FROM:
+            ask("WRITE on TRANSACTIONAL_ID x granted, announced by nobody")
+            owner.announce(t, 0)
+        ask("WRITE on TRANSACTIONAL_ID x granted")
+        ask("sent once more")
     finally:
         guest.client.close()
 

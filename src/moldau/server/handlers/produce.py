@@ -2,19 +2,21 @@
 
 acks 0, 1 and all, time-outs, errors per partition and per record, topic ids (13). Requests of one connection are
 pipelined: their batches are staged in order and written together at the end of the loop's turn. Transactional batches
-are verified with the transaction coordinator first; the connection is parked meanwhile, and also while a request
-with batches for hundreds of partitions is taken apart in turns; and where a quota may make the client wait.
+that may be written are verified with the transaction coordinator first; the connection is parked meanwhile, and also
+while a request with batches for hundreds of partitions is taken apart in turns; and where a quota may make the client
+wait.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
 from moldau.server import quick_produce
 from moldau.server.busy import Timed, timed
@@ -91,14 +93,15 @@ def take_apart(broker: Broker, context: RequestContext, frame: Frame, body: int,
     drop_repeated(request)
     produce = Produce(broker, context, frame, slot, request.acks, request.timeout_ms, respond, started)
     claims = yield from transactional_claims(broker, context, request)
-    if claims and request.transactional_id is not None:
-        questions = yield from questions_of(broker, claims, context.api_version)
+    refusal = refused_as_a_whole(broker, context, request, bool(claims))
+    if claims and refusal is None and request.transactional_id is not None:
+        questions = yield from questions_of(broker, permitted(broker, context, claims), context.api_version)
         if questions:
             slot.connection.park()
             verified = append_verified(produce, request, request.transactional_id, questions)
             broker.start(measured(slot, verified) if broker.quotas.active else verified)
             return
-    yield from append_all(produce, request, refused_as_a_whole(request, bool(claims)), {})
+    yield from append_all(produce, request, refusal, {})
     quick_produce.remember(broker, slot.connection, frame, context, request, respond)
     produce.staged()
 
@@ -152,7 +155,7 @@ async def append_verified(
     adds_partitions = produce.context.api_version >= ADDS_PARTITIONS_FROM
     try:
         unverified = await ask(produce.broker, transactional_id, questions, adds_partitions)
-        await run(append_all(produce, request, refused_as_a_whole(request, True), unverified))
+        await run(append_all(produce, request, None, unverified))
         produce.staged()
     except Exception:
         log.exception("%s: closing: a transactional write failed", produce.context.client.address)
@@ -184,10 +187,31 @@ def topic_name(broker: Broker, context: RequestContext, topic: TopicProduceData)
     return "" if found is None else found.name
 
 
-def refused_as_a_whole(request: ProduceRequest, has_transactional_batches: bool) -> ErrorCode | None:
-    if has_transactional_batches and request.transactional_id is None:
+def permitted(broker: Broker, context: RequestContext, claims: Sequence[Claim]) -> Iterator[Claim]:
+    """What may be written at all: of anything else the coordinator must not hear, nor the client how it answers."""
+    writable: dict[str, bool] = {}
+    for claim in claims:
+        topic = claim[0].topic
+        if topic not in writable:
+            writable[topic] = broker.authorizer.allows(
+                context, Operation.WRITE, Resource.TOPIC, topic, audited=False
+            )  # its batches are refused, and that is audited, where the others are appended
+        if writable[topic]:
+            yield claim
+
+
+def refused_as_a_whole(
+    broker: Broker, context: RequestContext, request: ProduceRequest, has_transactional_batches: bool
+) -> ErrorCode | None:
+    if has_transactional_batches and not may_write_in(broker, context, request.transactional_id):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return None if request.acks in VALID_ACKS else ErrorCode.INVALID_REQUIRED_ACKS
+
+
+def may_write_in(broker: Broker, context: RequestContext, transactional_id: str | None) -> bool:
+    return transactional_id is not None and broker.authorizer.allows(
+        context, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id
+    )
 
 
 def is_transactional(records: Buffer) -> bool:
