@@ -91,6 +91,11 @@ def fetch(scene: Scene) -> Fields:
     return {**request, "topics": [*request["topics"], *other["topics"]]}
 
 
+def follow(scene: Scene) -> Fields:
+    """As a broker that has no replica of either."""
+    return {**fetch(scene), "replica_id": 2, "replica_state": {"replica_id": 2, "replica_epoch": -1}}
+
+
 def commit(scene: Scene) -> Fields:
     parts = [{"partition_index": 0, "committed_offset": 1}]
     topics = with_ids(scene, partitions=parts)
@@ -225,6 +230,7 @@ TABLE: tuple[Row, ...] = (
     Row("produce", lambda c: produce(c, transactional_id=c.x), [transaction(O.DESCRIBE)],
         "with-the-name-of-a-transaction", range(3, 14)),
     Row("fetch", fetch, [topic(O.DESCRIBE), topic(O.READ)]),
+    Row("fetch", follow, [topic(O.READ), cluster(O.CLUSTER_ACTION)], "as-a-follower"),
     Row("list_offsets",
         lambda c: {"replica_id": -1,
                    "topics": of_both(c, "name", partitions=[{"partition_index": 0, "timestamp": -1}])},

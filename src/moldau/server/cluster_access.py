@@ -27,3 +27,13 @@ def cluster_operations(broker: Broker, context: RequestContext) -> int:
 
 def acts_for_cluster(broker: Broker, context: RequestContext) -> bool:
     return broker.authorizer.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+
+
+def is_where_brokers_are(broker: Broker, context: RequestContext) -> bool:
+    """On the listener that brokers use among themselves, which others may not even reach."""
+    return context.client.listener == broker.config.inter_broker_listener_name
+
+
+def is_another_broker(broker: Broker, context: RequestContext) -> bool:
+    """It may act for the cluster and has said who it is: what brokers ask of each other takes no further right."""
+    return context.client.broker_id is not None and is_where_brokers_are(broker, context)

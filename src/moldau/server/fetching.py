@@ -111,7 +111,7 @@ def read_target(
 ) -> Fetched:
     index = target.key[1]
     try:
-        partition = find_partition(broker, context, target)
+        partition = find_partition(broker, context, target, limits)
     except KafkaError as error:
         # Kafka's answers to what it cannot even look up have an empty list of aborted transactions instead of none.
         return Fetched(index, error.code, aborted=None if error.code == ErrorCode.INCONSISTENT_TOPIC_ID else ())
@@ -129,11 +129,12 @@ def read_target(
         return refused
 
 
-def find_partition(broker: Broker, context: RequestContext, target: FetchTarget) -> Partition:
+def find_partition(broker: Broker, context: RequestContext, target: FetchTarget, limits: FetchLimits) -> Partition:
+    """A follower has to act for the cluster, which its request was asked as a whole; of topics it needs no right."""
     topic, index = target.key
     if isinstance(topic, UUID):
         topic = name_of(broker, topic, target)
-    if not broker.authorizer.allows(context, Operation.READ, Resource.TOPIC, topic):
+    if not limits.is_follower and not broker.authorizer.allows(context, Operation.READ, Resource.TOPIC, topic):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return broker.partitions.get(topic, index)
 
@@ -296,7 +297,7 @@ class WaitingFetch:
         paused = pauses(PARTITIONS_PER_TURN)
         for target in self._targets:
             try:
-                partition = find_partition(self._broker, self._context, target)
+                partition = find_partition(self._broker, self._context, target, self._limits)
             except KafkaError:
                 continue
             finally:

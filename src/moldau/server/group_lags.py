@@ -2,8 +2,8 @@
 
 A lag is the partition's high watermark less the offset that is committed. Where this broker leads the partition it
 knows the mark; for the others it asks their leaders once for each look at the metrics. Where a leader gives no answer
-in time, or does not let brokers describe the topic, the offset is told without a lag: that is no lag of 0. An offset
-that was committed for another topic of the same name is passed over.
+in time the offset is told without a lag: that is no lag of 0. An offset that was committed for another topic of the
+same name is passed over.
 """
 
 from __future__ import annotations

@@ -107,6 +107,17 @@ def lengths(found: FetchRound) -> list[int]:
     return [0 if fetched.records is None else fetched.records.length for _, fetched in found.results]
 
 
+def test_a_follower_needs_no_right_to_read_topics(world: World) -> None:
+    """It may act for the cluster, which is asked before."""
+    world.write(0, b"value")
+    world.hidden.add("t")
+    for part in world.parts:
+        part.lead(term(1, epoch=1, replicas=(1, 2), isr=(1, 2)))
+    assert errors(world.round(target(0), target(1))) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
+    found = world.round(target(0), target(1), replica_id=2)
+    assert (errors(found), lengths(found)) == ([0, 0], [len(batch(b"value")), 0])
+
+
 def test_the_first_batch_comes_whole_and_the_limit_holds_for_the_rest(world: World) -> None:
     size = len(batch(b"value"))
     for index in (0, 1):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from moldau.client.core import ClientCore, Introduction
 from moldau.client.settings import Address
-from moldau.security.authorizer import Operation, Resource
+from moldau.config.broker import BrokerConfig
+from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic
+from moldau.security.authorizer import AllowAll, Operation, Resource
 from moldau.security.context import ClientIdentity, RequestContext
 from moldau.server.controller_requests import CONTROLLER_REQUESTS
 from moldau.server.handlers.catalogue import APIS
@@ -30,6 +33,12 @@ from moldau.wire.messages.create_topics import (
 )
 from moldau.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from moldau.wire.messages.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
+from moldau.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from moldau.wire.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.wire.messages.update_features import UpdateFeaturesRequest
 from moldau.wire.schema import Message
@@ -289,6 +298,81 @@ async def test_who_may_not_act_for_the_cluster_is_no_broker() -> None:
     await caller.listen()
     with pytest.raises(PeerLostError, match="IntroduceBroker"):
         await caller.peers.get(1).call(EnvelopeRequest(), EnvelopeResponse)
+    await world.close()
+
+
+class ActsForTheCluster(AllowAll):
+    """And has no right beside."""
+
+    keeps_rules = True
+
+    def allows(self, context: RequestContext, operation: Operation, *_: object, **__: object) -> bool:
+        return operation is Operation.CLUSTER_ACTION
+
+
+@on_loop
+async def test_who_acts_for_the_cluster_is_believed_to_be_others_only_where_brokers_are() -> None:
+    world = World()
+    broker, caller = EndPoint(world, 1, authorizer=ActsForTheCluster()), EndPoint(world, 2)
+    await broker.listen()
+    await caller.listen()
+    world.elect(1)
+    core = ClientCore("x", Introduction("x"))
+    inside, _ = core.write(ApiVersionsRequest(), ApiVersionsResponse, 3)
+    asked = EnvelopeRequest(request_data=inside[4:], request_principal=b"User:admin")
+    assert (await caller.peers.get(1).call(asked, EnvelopeResponse)).error_code == ErrorCode.INVALID_REQUEST
+    broker.broker.config = BrokerConfig.load({
+        "node.id": "1", "listeners": "PLAINTEXT://:0,BROKERS://:0", "inter.broker.listener.name": "BROKERS",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT",
+    })  # fmt: skip
+    refused = await caller.peers.get(1).call(asked, EnvelopeResponse)
+    assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    await world.close()
+
+
+class Creating:
+    """A controller that makes whatever may be made."""
+
+    async def create_topics(
+        self, wanted: Sequence[NewTopic], _validate: bool, may_create: Callable[[str], bool], _mutations: object
+    ) -> list[CreatedTopic]:
+        def code(name: str) -> ErrorCode:
+            return ErrorCode.NONE if may_create(name) else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+        return [CreatedTopic(topic.name, code(topic.name), None) for topic in wanted]
+
+
+@on_loop
+async def test_brokers_need_no_further_right_to_ask_the_controller_for_topics() -> None:
+    world = World()
+    controller = EndPoint(world, 1, authorizer=ActsForTheCluster(), controller=Creating())
+    caller = EndPoint(world, 2)
+    await controller.listen()
+    await caller.listen()
+    world.elect(1)
+    asked = caller.broker.forwarding
+    assert asked is not None
+    request = CreateTopicsRequest(topics=[CreatableTopic(name="__consumer_offsets")])
+    answer = await asked.ask(request, CreateTopicsResponse, lambda _: False)
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.NONE]
+    await world.close()
+
+
+@on_loop
+async def test_brokers_need_no_further_right_to_ask_where_logs_end() -> None:
+    """Else none would know how far groups are behind."""
+
+    def nothing_is_here(topic: str, index: int) -> None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    world = World()
+    leader, caller = EndPoint(world, 1, authorizer=ActsForTheCluster()), EndPoint(world, 2)
+    leader.broker.partitions = cast(Any, SimpleNamespace(get=nothing_is_here))
+    await leader.listen()
+    await caller.listen()
+    wanted = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+    answer = await caller.peers.get(1).call(ListOffsetsRequest(replica_id=-1, topics=[wanted]), ListOffsetsResponse)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     await world.close()
 
 

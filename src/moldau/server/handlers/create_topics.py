@@ -13,6 +13,7 @@ from moldau.config.dynamic import created_topic_configs
 from moldau.metadata.controller.topic_creation import CreatedTopic, NewTopic
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import RequestContext
+from moldau.server.cluster_access import is_another_broker
 from moldau.server.registry import Api
 from moldau.types.acls import CLUSTER_NAME
 from moldau.types.errors import ErrorCode
@@ -38,7 +39,10 @@ REFUSED_BEYOND_QUOTA_FROM = 6
 
 async def handle(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     authorizer = broker.authorizer
-    may_create_all = authorizer.allows(context, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME, audited=False)
+    # Another broker asks for internal topics, and for what it has let its client create.
+    may_create_all = is_another_broker(broker, context) or authorizer.allows(
+        context, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME, audited=False
+    )
 
     def may_create(name: str) -> bool:
         return may_create_all or authorizer.allows(context, Operation.CREATE, Resource.TOPIC, name)

@@ -1,7 +1,8 @@
 """Envelope, version 0: another broker hands on a client's request that only the controller decides.
 
 The principal and the address are the client's, as the other broker saw them; whoever may act for the cluster is
-believed. What is inside is served here or not at all: it is never handed on again.
+believed, on the listener of the brokers: as in Apache Kafka, that right alone lets nobody be somebody else. What is
+inside is served here or not at all: it is never handed on again.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.security.context import RequestContext
-from moldau.server.cluster_access import acts_for_cluster
+from moldau.server.cluster_access import acts_for_cluster, is_where_brokers_are
 from moldau.server.registry import Api
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.wire.apis import ApiKey
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
-    if not acts_for_cluster(broker, context):
+    if not is_where_brokers_are(broker, context) or not acts_for_cluster(broker, context):
         return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if broker.forwarding is None:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
