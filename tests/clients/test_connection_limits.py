@@ -146,6 +146,25 @@ def test_an_address_that_connects_faster_than_its_quota_is_closed(limited: Limit
     assert run("security", "quota", "remove", "--ip", SLOWLY, environment=environment).code == 0
 
 
+def test_a_host_may_stand_for_its_addresses_in_a_quota_too(tmp_path: Path) -> None:
+    limited = Limited(tmp_path)
+    with limited.broker:
+        environment = {"MOLDAU_BOOTSTRAP_SERVERS": limited.broker.address}
+        set_quota = ("security", "quota", "set", "connection_creation_rate=1", "--ip")
+        for host in ("nowhere.invalid", "localhost"):  # from then on we are held back ourselves
+            assert run(*set_quota, host, environment=environment).code == 0
+
+        def is_turned_away() -> bool:
+            with limited.connect("OPEN") as connection:
+                ask(connection)
+                return connection.receive() is None
+
+        wait_until(is_turned_away, "the quota holds")
+        with limited.connect("OPEN", SLOWLY) as other:
+            assert api_versions(other)
+    assert "the limit of nowhere.invalid holds for nobody" in limited.broker.output()
+
+
 def test_a_full_broker_lets_brokers_in_and_the_longest_idle_client_goes(tmp_path: Path) -> None:
     limited = Limited(tmp_path, **{"max.connections": 3})
     with limited.broker, ExitStack() as connected:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.image_changes import ImageDelta
 from moldau.security.context import RequestContext
@@ -40,3 +42,10 @@ class Unlimited:
 
     def connected(self, address: str) -> int:
         return 0
+
+    @property
+    def hosts(self) -> Collection[str]:
+        return ()
+
+    def looked_up(self, addresses: Mapping[str, Sequence[str]]) -> None:
+        pass

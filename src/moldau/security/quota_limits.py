@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from moldau.metadata.image import QuotasImage
-from moldau.types.addresses import canonical
+from moldau.types.addresses import canonical, is_address
 from moldau.types.quotas import DEFAULT, EntityType, QuotaEntity, QuotaKey
 
 USER, CLIENT_ID, IP = EntityType.USER, EntityType.CLIENT_ID, EntityType.IP
@@ -46,6 +46,9 @@ class QuotaLimits:
         self.key = key
         self._limits: dict[QuotaEntity, float] = {}
         self._found: dict[tuple[str, str], Limit | None] = {}
+        self._by_host: dict[str, float] = {}
+        self._addresses: Mapping[str, Sequence[str]] = {}
+        self._of_hosts: dict[str, float] = {}
 
     @property
     def any(self) -> bool:
@@ -53,12 +56,22 @@ class QuotaLimits:
 
     def set(self, entity: QuotaEntity, quotas: QuotasImage | None) -> None:
         limit = None if quotas is None else quotas.values.get(self.key)
-        entity = tuple((kind, canonical(name) if kind is IP and name is not None else name) for kind, name in entity)
+        entity = tuple((kind, canonical(name) if kind == IP and name is not None else name) for kind, name in entity)
         if limit is None:
             self._limits.pop(entity, None)
         else:
             self._limits[entity] = limit
         self._found.clear()
+        (kind, name), *_ = entity
+        if kind == IP and name is not None and not is_address(name):
+            self._set_of_host(name, limit)
+
+    def _set_of_host(self, name: str, limit: float | None) -> None:
+        if limit is None:
+            self._by_host.pop(name, None)
+        else:
+            self._by_host[name] = limit
+        self._resolve()
 
     def load(self, quotas: Mapping[QuotaEntity, QuotasImage]) -> None:
         for entity, image in quotas.items():
@@ -95,8 +108,23 @@ class QuotaLimits:
         return None
 
     def of_address(self, address: str) -> float | None:
-        own = self._limits.get(((IP, address),))
+        """What is said of the address itself is stronger than what is said of a host that has it."""
+        own = self._limits.get(((IP, address),), self._of_hosts.get(address))
         return self._limits.get(((IP, DEFAULT),)) if own is None else own
+
+    @property
+    def hosts(self) -> Collection[str]:
+        """Those that are named, and limit nobody until `looked_up` tells their addresses."""
+        return self._by_host
+
+    def looked_up(self, addresses: Mapping[str, Sequence[str]]) -> None:
+        self._addresses = addresses
+        self._resolve()
+
+    def _resolve(self) -> None:
+        self._of_hosts = {
+            address: limit for name, limit in self._by_host.items() for address in self._addresses.get(name, ())
+        }
 
 
 def shortened(client_id: str) -> str:

@@ -7,7 +7,7 @@ records then, and counts for nothing. Brokers among themselves are not limited.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Protocol
 
 from moldau.config.broker import BrokerConfig
@@ -65,6 +65,15 @@ class QuotaManager(Protocol):
 
     def connected(self, address: str) -> int:
         """Somebody has connected from there; above 0, the connection is closed after so many milliseconds."""
+        ...
+
+    @property
+    def hosts(self) -> Collection[str]:
+        """Whose connections are limited by name: somebody has to look up their addresses."""
+        ...
+
+    def looked_up(self, addresses: Mapping[str, Sequence[str]]) -> None:
+        """All that is known of hosts, whenever there is more."""
         ...
 
 
@@ -232,6 +241,13 @@ class ClientQuotas:
         if wait_ms > 0:
             rate.record(-1, now_ms)  # it will be turned away
         return min(wait_ms, self._window_ms)
+
+    @property
+    def hosts(self) -> Collection[str]:
+        return self._connection.hosts
+
+    def looked_up(self, addresses: Mapping[str, Sequence[str]]) -> None:
+        self._connection.looked_up(addresses)
 
     def _new_rate_of(self, address: str) -> Rate:
         rate = Rate(self._windows, self._window_ms)

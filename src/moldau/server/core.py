@@ -331,6 +331,7 @@ class BrokerCore:
         self.broker.suspects = self.links.suspects
         self.dispatcher = Dispatcher(self.broker, APIS)
         self.host = Host(config, self.dispatcher.dispatch, self.services, gate)
+        self.images.subscribe(self.host.follow_quotas)
         self.images.subscribe(Introductions(self.host.connections).apply)
         self._build_gates()
         self._dynamic.subscribe(self._reconfigure)

@@ -1,4 +1,4 @@
-"""Host names in settings that hold for addresses: looked up once, when the setting comes, as Kafka does."""
+"""Host names in settings and quotas that hold for addresses: looked up once, when they come, as Kafka does."""
 
 from __future__ import annotations
 
@@ -42,7 +42,11 @@ class HostNames:
         try:
             self._found[name] = await self._run_blocking(lambda: self._look_up(name))
         except (OSError, UnicodeError) as error:  # no such host, or none that could be written in a request
-            log.error("max.connections.per.ip.overrides: the limit of %s holds for nobody: %s", name, error)
+            log.error(
+                "the limit of %s holds for nobody (max.connections.per.ip.overrides, connection_creation_rate): %s",
+                name,
+                error,
+            )
         else:
             self._told(self._found)
         finally:

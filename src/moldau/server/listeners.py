@@ -11,6 +11,8 @@ from functools import partial
 
 from moldau.config.broker import BrokerConfig
 from moldau.config.listeners import Listener
+from moldau.metadata.image import ClusterImage
+from moldau.metadata.image_changes import ImageDelta
 from moldau.server.acceptor import PlainDoor
 from moldau.server.admission import Admission
 from moldau.server.buffers import DEFAULT_BUDGET_BYTES, Budget, BufferPool
@@ -57,10 +59,20 @@ class Host:
         self.admission = Admission(
             config, metrics, loop_ms, lambda address: quotas.connected(address) if quotas.active else 0
         )
-        self.names = HostNames(services.look_up, services.run_blocking, self.admission.looked_up)
-        self.names.want(limited_names(config))
+        self._quotas = quotas
+        self.names = HostNames(services.look_up, services.run_blocking, self._looked_up)
+        self.names.want((*limited_names(config), *quotas.hosts))
         metrics.gauge(lambda: len(self.connections), "kafka.server", "socket-server-metrics", "connection-count")
         metrics.gauge(lambda: self.budget.used, "kafka.network", "SocketServer", "MemoryPoolUsed")
+
+    def _looked_up(self, addresses: Mapping[str, Sequence[str]]) -> None:
+        self.admission.looked_up(addresses)
+        self._quotas.looked_up(addresses)
+
+    def follow_quotas(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
+        """Behind the quota manager, which has the change by then."""
+        if delta.quotas:
+            self.names.want(self._quotas.hosts)
 
     def opened(self, connection: Connection) -> None:
         self.connections.add(connection)

@@ -50,6 +50,33 @@ def test_a_long_client_id_has_its_own_limit_and_little_is_kept_of_it() -> None:
     assert not limits._found
 
 
+def test_a_host_limits_its_addresses_once_they_are_known() -> None:
+    limits = QuotaLimits(QuotaKey.CONNECTION_CREATION_RATE)
+
+    def give(name: str | None, limit: float | None) -> None:
+        values = {QuotaKey.CONNECTION_CREATION_RATE: 0.0 if limit is None else limit}
+        limits.set(
+            quota_entity({"ip": name}), None if limit is None else QuotasImage(MappingProxyType(dict(values)), 0)
+        )
+
+    give("a.example", 3)
+    give("b.example", 4)
+    give("192.0.2.9", 5)
+    give("2001:0DB8:0:0::9", 6)
+    give(None, 9)
+    assert limits.of_address("2001:db8::9") == 6, "however it is written"
+    assert set(limits.hosts) == {"a.example", "b.example"}
+    assert limits.of_address("192.0.2.1") == 9
+    limits.looked_up({"a.example": ("192.0.2.1", "2001:db8::1"), "b.example": ("192.0.2.9",)})
+    assert [limits.of_address(each) for each in ("192.0.2.1", "2001:db8::1", "192.0.2.2")] == [3, 3, 9]
+    assert limits.of_address("192.0.2.9") == 5, "what is said of an address is stronger"
+    give("a.example", 7)
+    assert limits.of_address("192.0.2.1") == 7
+    give("a.example", None)
+    assert limits.of_address("192.0.2.1") == 9
+    assert set(limits.hosts) == {"b.example"}
+
+
 def test_a_rate_above_the_limit_waits_until_it_is_down() -> None:
     rate = Rate(11, 1000)
     rate.record(10_000, 0)

@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isinf, isnan
 from typing import Final
 
 from moldau.metadata import paths, security_codec
@@ -108,7 +109,8 @@ def checked_entity(named: Sequence[tuple[str, str | None]]) -> QuotaEntity:
 
 
 def is_host(text: str) -> bool:
-    """An address, or what may be a host's name; whether it resolves is not asked: names change, and so may answers."""
+    """An address, or what may be a host's name; whether it resolves is not asked: each broker asks what it
+    stands for when it hears of the quota."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -132,10 +134,14 @@ def _checked_changes(entity: QuotaEntity, changes: Sequence[tuple[str, float | N
 def _check_limit(key: str, limit: float, allowed: frozenset[QuotaKey]) -> None:
     if key not in allowed:
         raise _invalid(f"Invalid configuration key {key}")
+    if isnan(limit):  # Apache Kafka keeps it, and compares with it ever after
+        raise _invalid(f"Quota {key} must be a number")
     if limit <= 0:
         raise _invalid(f"Quota {key} must be greater than 0")
     whole = WHOLE_NUMBERS.get(key)
     if whole is None:
+        if isinf(limit):
+            raise _invalid(f"Quota {key} must be finite")
         return
     highest, kind = whole
     if limit > highest:
