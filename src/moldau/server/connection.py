@@ -152,8 +152,8 @@ class Connection(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        "_dispatching", "_filled", "_frame", "_frame_host", "_frame_size", "_frame_view", "_handled", "_late_frame",
-        "_loop", "_muted", "_next_turn_due", "_parked", "_reading_paused", "_slots", "_stash", "_stash_at",
+        "_dispatching", "_filled", "_frame", "_frame_host", "_frame_size", "_frame_view", "_handled", "_is_deaf",
+        "_late_frame", "_loop", "_muted", "_next_turn_due", "_parked", "_reading_paused", "_slots", "_stash", "_stash_at",
         "_stash_is_due", "_transport", "_waits_for_budget", "_writer", "client", "host", "last_active", "login", "open",
         "shortcut", "waiting",
     )  # fmt: skip
@@ -183,6 +183,7 @@ class Connection(asyncio.BufferedProtocol):
         #: What a parked request waits for; given up with the connection.
         self.waiting: Cancellable | None = None
         self._reading_paused = False
+        self._is_deaf = False
         self._waits_for_budget = False
         self._dispatching = False
         self._handled = 0
@@ -217,11 +218,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.waiting is not None:
             self.waiting.cancel()
             self.waiting = None
-        self._drop_incomplete_frame()
-        if self._late_frame is not None:
-            self._late_frame.release()
-            self._late_frame = None
-        self._stash = b""
+        self._drop_input()
         self._writer.close()
         for slot in self._slots:
             release_files(slot.pieces or ())
@@ -297,7 +294,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_frames(self, data: memoryview, position: int) -> None:
         end = len(data)
-        while self.open and end - position >= 4:
+        while self.open and not self._is_deaf and end - position >= 4:
             if self._must_wait():
                 self._stash_is_due = True
                 break
@@ -316,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
                 break
             position = start + size
             self._dispatch(Frame(memoryview(bytearray(data[start:position])), None, self.host))
-        if position == end or not self.open:
+        if position == end or not self.open or self._is_deaf:
             self._stash, self._stash_at = b"", 0
         elif data.obj is self._stash:
             self._stash_at = position
@@ -352,10 +349,14 @@ class Connection(asyncio.BufferedProtocol):
         self._stash_is_due = False
         self._take_frames(memoryview(self._stash), self._stash_at)
 
-    def _drop_incomplete_frame(self) -> None:
+    def _drop_input(self) -> None:
         if self._frame is not None:
             Frame(self._frame_view[: self._frame_size], self._frame, self._frame_host).release()
             self._frame = None
+        if self._late_frame is not None:
+            self._late_frame.release()
+            self._late_frame = None
+        self._stash, self._stash_at, self._stash_is_due = b"", 0, False
 
     def _received_frame(self, frame: Frame) -> None:
         if self._must_wait():
@@ -388,7 +389,7 @@ class Connection(asyncio.BufferedProtocol):
             self._dispatching = False
 
     def _update_reading(self) -> None:
-        pause = self._waits_for_budget or self._is_behind
+        pause = self._waits_for_budget or self._is_behind or self._is_deaf
         if pause != self._reading_paused and not self._transport.is_closing():
             self._reading_paused = pause
             if pause:
@@ -406,6 +407,12 @@ class Connection(asyncio.BufferedProtocol):
     def park(self) -> None:
         """Nothing that follows is handled until the reserved slots are answered."""
         self._parked = True
+
+    def listen_no_more(self) -> None:
+        """Nothing that follows is read, nor what was read kept: the client is only told something yet."""
+        self._is_deaf = True
+        self._drop_input()
+        self._update_reading()
 
     def slot_filled(self) -> None:
         if self.host.gate.closed:

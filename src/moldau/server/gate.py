@@ -107,9 +107,6 @@ class Gate:
     def dispatch(self, connection: Connection, frame: Frame) -> None:
         login = connection.login
         assert login is not None
-        if login.state is State.FAILED:  # it is about to be told, and closed
-            frame.release()
-            return
         try:
             if login.bare_tokens:
                 self._take_bare_token(connection, login, bytes(frame.view))
@@ -232,7 +229,7 @@ class Gate:
             reason[:LONGEST_REASON],
         )
         waiting = slot or connection.reserve()
-        connection.park()
+        connection.listen_no_more()
 
         def refuse() -> None:
             if connection.open:

@@ -59,13 +59,13 @@ class Scene:
         self.connection, self.transport = self.gate.new_connection(), Transport()
         self.connection.connection_made(cast(Any, self.transport))
 
-    def send(self, key: ApiKey, version: int, message: Message) -> None:
+    def send(self, key: ApiKey, version: int, message: Message, behind: bytes = b"") -> None:
         frame = pack(">hhih", key, version, 1, 1) + b"c" + encode(message, version)
-        receive(self.connection, pack(">i", len(frame)) + frame)
+        receive(self.connection, pack(">i", len(frame)) + frame + behind)
 
-    def begin(self, mechanism: str = "SLOW") -> None:
+    def begin(self, mechanism: str = "SLOW", behind: bytes = b"") -> None:
         self.send(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=mechanism))
-        self.send(ApiKey.SASL_AUTHENTICATE, 0, SaslAuthenticateRequest(auth_bytes=b"x" * TOKEN_BYTES))
+        self.send(ApiKey.SASL_AUTHENTICATE, 0, SaslAuthenticateRequest(auth_bytes=b"x" * TOKEN_BYTES), behind)
 
 
 def receive(connection: Connection, data: bytes) -> None:
@@ -114,6 +114,24 @@ def test_a_login_that_fails_is_answered_after_its_delay_and_closed() -> None:
     scheduler.run_until(lambda: False, begun + 5.1)
     assert b"invalid credentials with SASL mechanism STRICT" in bytes(scene.transport.sent)
     assert scene.transport.closed
+    assert not scheduler.problems
+    loop.close()
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_nothing_is_kept_of_what_is_sent_behind_a_login_that_fails(at_once: bool) -> None:
+    """There may be thousands of them, and no budget counts what a connection has to look at later."""
+    scheduler = Scheduler(1)
+    loop = NodeLoop(scheduler, "broker")
+    scene = loop.call(lambda: Scene(failure_delay_ms=5000))
+    loop.call(lambda: scene.begin("STRICT", b"more" * 1000 if at_once else b""))
+    if not at_once:
+        loop.call(lambda: receive(scene.connection, b"more" * 1000))
+    assert scene.transport.reading_paused
+    assert (scene.connection._stash, scene.connection.requests_waiting) == (b"", 0)
+    answers = len(scene.transport.sent)
+    scheduler.run_until(lambda: False, scheduler.now + 6)
+    assert len(scene.transport.sent) > answers and scene.transport.closed
     assert not scheduler.problems
     loop.close()
 
