@@ -54,7 +54,8 @@ class Budget:
     def exhausted(self) -> bool:
         return self.used >= self.limit
 
-    def take(self, size: int) -> None:
+    def take(self, size: int, receiver: object = None) -> None:
+        """`receiver` has room for a request that is still to come."""
         self.used += size
 
     def give_back(self, size: int) -> None:

@@ -153,9 +153,9 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_dispatching", "_filled", "_frame", "_frame_host", "_frame_size", "_frame_view", "_handled", "_is_deaf",
-        "_late_frame", "_loop", "_muted", "_next_turn_due", "_parked", "_reading_paused", "_slots", "_stash", "_stash_at",
-        "_stash_is_due", "_transport", "_waits_for_budget", "_writer", "client", "host", "last_active", "login", "open",
-        "shortcut", "waiting",
+        "_late_frame", "_loop", "_muted", "_next_turn_due", "_parked", "_reading_paused", "_slots", "_stash",
+        "_stash_at", "_stash_is_due", "_transport", "_waits_for_budget", "_writer", "client", "host", "last_active",
+        "login", "open", "shortcut", "waiting",
     )  # fmt: skip
 
     def __init__(self, host: ConnectionHost, listener: str) -> None:
@@ -330,7 +330,7 @@ class Connection(asyncio.BufferedProtocol):
             self._update_reading()
             host.intake.when_free(self._budget_free)
             return False
-        host.intake.take(size)
+        host.intake.take(size, self)
         self._frame = host.pool.take(size)
         self._frame_host = host
         self._frame_view = memoryview(self._frame)

@@ -18,7 +18,7 @@ from struct import Struct
 
 from moldau.metrics import Counter, Metrics
 from moldau.security.authentication.exchange import LoginRefused, NotYet
-from moldau.security.authentication.login import Login, OutOfTurn, Progress, State
+from moldau.security.authentication.login import Login, OutOfTurn, Progress
 from moldau.server.buffers import Budget, BufferPool
 from moldau.server.connection import AnswerGate, Connection, ConnectionHost, Frame, Slot
 from moldau.server.logins import GateSettings

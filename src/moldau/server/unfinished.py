@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from moldau.server.buffers import Budget
 from moldau.server.connection import Connection
@@ -26,6 +26,8 @@ class Unfinished:
         self._most = most
         self._seconds = seconds
         self._since: dict[Connection, float] = {}
+        #: Those that have begun to send something large, the one that began first in front.
+        self._receivers: dict[Connection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._told = False
 
@@ -39,15 +41,28 @@ class Unfinished:
         self._wait()
 
     def ended(self, connection: Connection) -> None:
-        self._since.pop(connection, None)
+        self._forget(connection)
         if len(self._since) < self._most // 2:
             self._told = False
 
+    def receives(self, connection: Connection) -> None:
+        if connection in self._since:
+            self._receivers.pop(connection, None)
+            self._receivers[connection] = None
+
     def give_up_a_receiver(self) -> None:
-        """The oldest that holds memory for what it has not sent yet."""
-        receiver = next((one for one in self._since if one.is_receiving), None)
-        if receiver is not None:
-            self._give_up(receiver)
+        """The one that has held memory for what it has not sent yet for the longest time. Strangers decide how often
+        that is: each that has sent all by now is passed over once."""
+        while self._receivers:
+            receiver = next(iter(self._receivers))
+            del self._receivers[receiver]
+            if receiver.is_receiving:
+                self._give_up(receiver)
+                return
+
+    def _forget(self, connection: Connection) -> None:
+        self._since.pop(connection, None)
+        self._receivers.pop(connection, None)
 
     def _give_up_the_oldest(self) -> None:
         self._give_up(next(iter(self._since)))
@@ -58,7 +73,7 @@ class Unfinished:
             log.warning(
                 "listener %s: %d logins are unfinished: the oldest are given up", self._listener, len(self._since)
             )
-        del self._since[connection]
+        self._forget(connection)
         connection.abort()
 
     def _wait(self) -> None:
@@ -77,7 +92,7 @@ class Unfinished:
                 break
             late.append(connection)
         for connection in late:
-            del self._since[connection]
+            self._forget(connection)
             log.info(
                 "%s: closing: no login on listener %s within %g s",
                 connection.client.address, self._listener, self._seconds,
@@ -92,6 +107,11 @@ class LoginBudget(Budget):
     def __init__(self, unfinished: Unfinished, limit: int = BUDGET_BYTES) -> None:
         super().__init__(limit)
         self._unfinished = unfinished
+
+    def take(self, size: int, receiver: object = None) -> None:
+        super().take(size)
+        if receiver is not None:
+            self._unfinished.receives(cast(Connection, receiver))
 
     def when_free(self, resume: Callable[[], None]) -> None:
         super().when_free(resume)

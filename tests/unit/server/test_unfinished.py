@@ -14,7 +14,17 @@ class Silent:
     def __init__(self) -> None:
         self.client = ClientIdentity(ANONYMOUS, "CLIENT", "10.0.0.1")
         self.aborted = asyncio.Event()
-        self.is_receiving = False
+        self._is_receiving = False
+        self.looked_at = 0
+
+    @property
+    def is_receiving(self) -> bool:
+        self.looked_at += 1
+        return self._is_receiving
+
+    @is_receiving.setter
+    def is_receiving(self, value: bool) -> None:
+        self._is_receiving = value
 
     def abort(self) -> None:
         self.aborted.set()
@@ -62,7 +72,7 @@ def test_who_holds_the_memory_of_all_goes_when_somebody_needs_it() -> None:
         budget = LoginBudget(unfinished, limit=100)
         silent, holder, newcomer = (begin(unfinished) for _ in range(3))
         holder.is_receiving = True
-        budget.take(100)
+        budget.take(100, holder)
         resumed: list[bool] = []
         assert budget.exhausted
         budget.when_free(lambda: resumed.append(True))
@@ -72,5 +82,29 @@ def test_who_holds_the_memory_of_all_goes_when_somebody_needs_it() -> None:
         assert not silent.aborted.is_set()
         assert not newcomer.aborted.is_set()
         assert len(unfinished) == 2
+
+    asyncio.run(run())
+
+
+def test_those_who_send_nothing_large_are_not_looked_through_for_one_who_does() -> None:
+    """There may be thousands of them, and strangers decide how often."""
+
+    async def run() -> None:
+        unfinished = Unfinished("CLIENT", seconds=1000)
+        budget = LoginBudget(unfinished, limit=300)
+        silent = [begin(unfinished) for _ in range(10)]
+        done, first, gone, second = (begin(unfinished) for _ in range(4))
+        for one in (second, done, gone, first):
+            budget.take(100, one)
+            one.is_receiving = one is not done  # which has sent all by now
+        unfinished.ended(cast(Connection, gone))
+        unfinished.receives(cast(Connection, second))  # and has begun again
+        for expected in (first, second):
+            budget.when_free(lambda: None)
+            assert expected.aborted.is_set()
+        budget.when_free(lambda: None)
+        assert not any(one.aborted.is_set() for one in (*silent, done, gone))
+        assert [one.looked_at for one in (*silent, done)] == [0] * 10 + [1]
+        assert len(unfinished) == 11
 
     asyncio.run(run())
