@@ -85,6 +85,8 @@ def check_hash(hashed: str, where: str) -> None:
 class Users:
     def __init__(self, users: dict[str, User]) -> None:
         self._users = users
+        #: What is hashed for those who are not there, so that the time of an answer does not tell who is.
+        self._stand_in = next((user.password for user in users.values()), "")
         self._key = os.urandom(32)
         self._checked: dict[str, bytes] = {}
 
@@ -98,7 +100,8 @@ class Users:
     def check(self, name: str, password: str) -> User | None:
         """Hashes, so call it in a thread."""
         user = self._users.get(name)
-        if user is None or not matches(password, user.password):
+        hashed = self._stand_in if user is None else user.password
+        if not hashed or not matches(password, hashed) or user is None:
             return None
         if len(self._checked) >= REMEMBERED:
             self._checked.clear()
