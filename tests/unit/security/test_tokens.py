@@ -144,6 +144,7 @@ WRONG = [
     (signed(scope=None), "lacks the scope write"),
     (signed(sub=None), "names nobody"),
     (signed(sub="  "), "names nobody"),
+    (signed(sub="al\ud800ice"), "is no text"),
     ("", "header of the token cannot be read"),
     ("a.b.c", "header of the token cannot be read"),
     ("W10.W10.", "header of the token cannot be read"),

@@ -122,6 +122,10 @@ def judge_claims(rules: TokenRules, claims: Mapping[str, Any], now: float) -> To
     principal = claims.get(rules.principal_claim)
     if not isinstance(principal, str) or not principal.strip():
         raise TokenRefused(f"the claim {rules.principal_claim!r} of the token names nobody")
+    try:
+        principal.encode()
+    except UnicodeEncodeError:  # half a character, which JSON can write and nothing else
+        raise TokenRefused(f"the claim {rules.principal_claim!r} of the token is no text") from None
     return Token(principal.strip(), round(expires_at * 1000))
 
 
