@@ -233,6 +233,12 @@ def _login(properties: Mapping[str, str]) -> dict[str, str]:
     if not fields.get("username"):
         expected = 'LoginModule required username="…" password="…";'
         raise SettingError("sasl.jaas.config", f"found no username; expected …{expected}")
+    if fields.get("tokenauth", "").lower() == "true":
+        raise SettingError(
+            "sasl.jaas.config",
+            "librdkafka cannot log in with a delegation token (tokenauth): Java's clients can, and of ours those that "
+            "do without it, such as Spark's source",
+        )
     return {"sasl.username": fields["username"], "sasl.password": fields.get("password", "")}
 
 

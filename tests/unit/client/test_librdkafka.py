@@ -51,6 +51,14 @@ def test_what_only_java_has_is_left_out() -> None:
     assert translated(**dict.fromkeys((key.replace(".", "_") for key in JAVA_ONLY), "x")) == {}
 
 
+def test_a_delegation_token_is_refused_rather_than_taken_for_a_users_password() -> None:
+    login = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="id" password="hmac" tokenauth='
+    given = {**SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"}
+    with pytest.raises(SettingError, match=r"^sasl\.jaas\.config: librdkafka cannot log in with a delegation token"):
+        translate({**given, "sasl.jaas.config": f'{login}"TRUE";'})
+    accept({**given, "sasl.jaas.config": f"{login}false;"})
+
+
 @pytest.mark.parametrize("key", sorted(CLASSES))
 def test_classes_of_java_that_decide_whom_to_trust_are_refused(key: str) -> None:
     with pytest.raises(SettingError, match=rf"^{re.escape(key)}: com\.example\.Own is Java's"):
