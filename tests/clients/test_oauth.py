@@ -21,13 +21,16 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from moldau.client.connection import Connection
 from moldau.client.errors import AuthenticationFailed
 from moldau.client.settings import ClientSettings
-from moldau.server.token_keys import KeysUnreadable, read_keys
+from moldau.config.oauth import OauthSettings
+from moldau.server.token_keys import KeysUnreadable, TokenKeys, read_keys
 from moldau.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.peers.apache_kafka import TOOLS, java_tool
 from tests.support.broker import Broker
 from tests.support.command import run
+from tests.support.loops import on_loop
 from tests.support.names import own_name
 from tests.support.process import free_port
+from tests.support.tls import make_certificates, tls_proxy
 from tests.support.token_server import AUDIENCE, ISSUER, TokenServer, token_server
 from tests.support.waiting import wait_until
 
@@ -304,6 +307,23 @@ def test_a_server_of_keys_that_speaks_no_http_leaves_what_is_known() -> None:
         with pytest.raises(KeysUnreadable, match="nonsense"):
             read_keys(f"http://127.0.0.1:{server.getsockname()[1]}/keys", None)
         answering.join()
+
+
+def test_who_is_asked_over_tls_cannot_send_us_on_to_where_there_is_none(tokens: TokenServer, tmp_path: Path) -> None:
+    certificates = make_certificates(tmp_path)
+    with tls_proxy(tokens.url.removeprefix("http://"), certificates) as address:
+        assert read_keys(f"https://{address}/keys", str(certificates.certificate))
+        with pytest.raises(KeysUnreadable, match="which is not encrypted"):
+            read_keys(f"https://{address}/moved", str(certificates.certificate))
+    assert read_keys(f"{tokens.url}/moved", None)
+
+
+@on_loop
+async def test_keys_that_come_in_the_clear_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    for scheme in ("https", "http"):
+        TokenKeys("CLIENTS", OauthSettings(f"{scheme}://tokens.example/keys"), lambda work: asyncio.Future())
+    (warned,) = caplog.messages
+    assert warned.startswith("listener CLIENTS: keys for tokens come from http://tokens.example/keys, without TLS")
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,11 @@ def token_server(secrets: Mapping[str, str], seconds: float = 300) -> Iterator[T
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if self.path == "/moved":
+                self.send_response(302)
+                self.send_header("Location", running.keys_url)
+                self.end_headers()
+                return
             self._answer(200, running.maker.key_set())
 
         def do_POST(self) -> None:

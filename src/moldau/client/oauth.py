@@ -55,6 +55,8 @@ def asked_for(source: TokenSource) -> str:
     import urllib.error  # not for everybody who imports a client
     import urllib.request
 
+    from moldau.tls.fetching import opener
+
     form = {"grant_type": "client_credentials"} | ({"scope": source.scope} if source.scope else {})
     credentials = base64.b64encode(f"{source.client_id}:{source.client_secret}".encode()).decode()
     assert source.endpoint is not None
@@ -65,7 +67,7 @@ def asked_for(source: TokenSource) -> str:
     )
     context = ssl.create_default_context(cafile=source.ca_file) if source.endpoint.startswith("https:") else None
     try:
-        with urllib.request.urlopen(request, timeout=ASK_SECONDS, context=context) as answer:
+        with opener(context).open(request, timeout=ASK_SECONDS) as answer:
             text = json.loads(answer.read(LARGEST_BYTES))["access_token"]
     except urllib.error.HTTPError as error:
         error.close()

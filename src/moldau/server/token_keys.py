@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import ssl
-import urllib.request
 from collections.abc import Callable, Sequence
 from http.client import HTTPException
 from typing import Any, Final
@@ -19,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from moldau.config.oauth import OauthSettings
 from moldau.security.authentication.tokens import VerificationKey
+from moldau.tls.fetching import opener
 from moldau.tls.stores import StoreError, read_trusted
 
 log = logging.getLogger("moldau.server.token_keys")
@@ -47,6 +47,11 @@ class TokenKeys:
         self._failures = 0
         self._due = 0.0
         self._earliest = 0.0
+        if (settings.jwks_url or "").startswith("http:"):
+            log.warning(
+                "listener %s: keys for tokens come from %s, without TLS: who changes them on their way lets in anybody",
+                listener, settings.jwks_url,
+            )  # fmt: skip
 
     def keys_of(self, key_id: str | None) -> Sequence[VerificationKey]:
         found = self._keys if key_id is None else tuple(key for key in self._keys if key.key_id in (None, key_id))
@@ -105,7 +110,7 @@ def contents(url: str, trusted_file: str | None) -> bytes:
         with open(path, "rb") as file:
             return file.read(LARGEST_BYTES)
     context = trusting(trusted_file) if url.startswith("https:") else None
-    with urllib.request.urlopen(url, timeout=FETCH_SECONDS, context=context) as answer:
+    with opener(context).open(url, timeout=FETCH_SECONDS) as answer:
         found: bytes = answer.read(LARGEST_BYTES)
     return found
 
