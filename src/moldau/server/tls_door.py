@@ -111,23 +111,24 @@ class NamedByCertificate(Connection):
         handshake = cast(ssl.SSLObject, transport.get_extra_info("ssl_object"))
         certificate = handshake.getpeercert(binary_form=True)
         if certificate is not None:
-            subject = distinguished_name(certificate)
+            try:
+                subject = distinguished_name(certificate)
+            except ValueError as error:  # what OpenSSL takes need not be one to whoever reads it more closely
+                self._refuse(transport, f"its certificate cannot be read: {error}")
+                return
             name = self._name_of()(subject)
             if name is None:
-                self._refuse(transport, subject)
+                self._refuse(transport, f"no rule of ssl.principal.mapping.rules makes a user of {subject}")
                 return
             self.client.principal = f"User:{name}"
         self._counts.succeeded.value += 1
         super().connection_made(transport)
 
-    def _refuse(self, transport: asyncio.BaseTransport, subject: str) -> None:
+    def _refuse(self, transport: asyncio.BaseTransport, reason: str) -> None:
         self._counts.failed.value += 1
         super().connection_made(transport)
         self.close()
-        log.info(
-            "%s: closing: no rule of ssl.principal.mapping.rules makes a user of %s on listener %s",
-            self.client.address, subject, self.client.listener,
-        )  # fmt: skip
+        log.info("%s: closing: %s on listener %s", self.client.address, reason, self.client.listener)
 
 
 def reason_of(error: Exception) -> str:

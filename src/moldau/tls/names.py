@@ -77,10 +77,13 @@ def _parsed(rules: str) -> Sequence[_Mapping | None]:
 
 
 def distinguished_name(certificate: bytes) -> str:
-    """The subject of a certificate in DER."""
-    from cryptography.x509 import load_der_x509_certificate
+    """The subject of a certificate in DER. Raises ValueError."""
+    from cryptography.x509 import InvalidVersion, load_der_x509_certificate
 
-    subject = load_der_x509_certificate(certificate).subject
+    try:
+        subject = load_der_x509_certificate(certificate).subject
+    except InvalidVersion as error:
+        raise ValueError(str(error)) from error
     return ",".join("+".join(_attribute(each) for each in relative) for relative in reversed(list(subject.rdns)))
 
 
@@ -91,7 +94,15 @@ def _attribute(attribute: object) -> str:
         return f"{name}={_escaped(value)}"
     encoded = value if isinstance(value, bytes) else value.encode()
     tag = 0x16 if oid == "1.2.840.113549.1.9.1" else 0x0C  # e-mail addresses are IA5
-    return f"{oid}=#{bytes([tag, len(encoded)]).hex()}{encoded.hex()}"
+    return f"{oid}=#{tag:02x}{_der_length(len(encoded)).hex()}{encoded.hex()}"
+
+
+def _der_length(length: int) -> bytes:
+    """One byte, or behind a byte that says in how many it is written."""
+    if length < 0x80:
+        return bytes([length])
+    size = -(-length.bit_length() // 8)
+    return bytes([0x80 | size]) + length.to_bytes(size, "big")
 
 
 def _escaped(value: str) -> str:

@@ -16,8 +16,9 @@ import pytest
 from moldau.metrics import Metrics
 from moldau.server import tls_door
 from moldau.server.gate import LoginCounts
-from moldau.server.tls_door import TlsDoor, reason_of
+from moldau.server.tls_door import NamedByCertificate, TlsDoor, reason_of
 from tests.support.loops import on_loop, until
+from tests.unit.server.test_connection import Host, Transport
 from tests.unit.tls.test_stores import DATA
 
 LISTENER, ADDRESS = "SAFE", "192.0.2.1"
@@ -193,6 +194,32 @@ async def test_the_end_of_the_door_is_the_end_of_those_before_it() -> None:
         for theirs in waiting:
             assert await is_closed(theirs)
         assert here.admission.left_by == [LISTENER] * 3
+
+
+class Showing(Transport):
+    """Of a client that has shown this certificate."""
+
+    def __init__(self, certificate: bytes) -> None:
+        super().__init__()
+        self._handshake = SimpleNamespace(getpeercert=lambda binary_form: certificate)
+
+    def get_extra_info(self, name: str) -> object:
+        return self._handshake if name == "ssl_object" else super().get_extra_info(name)
+
+
+@on_loop
+async def test_a_certificate_that_cannot_be_read_is_nobodys(caplog: pytest.LogCaptureFixture) -> None:
+    """Its connection has begun, so that its place is given back once: by its end."""
+    caplog.set_level(logging.INFO)
+    host, counts = Host(lambda connection, frame: frame.release()), LoginCounts(Metrics(), LISTENER)
+    connection = NamedByCertificate(cast(Any, host), LISTENER, lambda: str, counts)
+    transport = Showing(b"nonsense")
+    connection.connection_made(cast(Any, transport))
+    assert transport.closed and connection.has_begun and not connection.open
+    assert (counts.failed.value, counts.succeeded.value) == (1, 0)
+    assert "closing: its certificate cannot be read" in caplog.text
+    connection.connection_lost(None)
+    assert host.gone
 
 
 def test_why_a_handshake_failed_is_told_in_words() -> None:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import CertificateBuilder, Name, NameAttribute
+from cryptography.x509.oid import NameOID
 
 from moldau.config.tls import TlsSettings
 from moldau.tls.contexts import TlsError, client_context, openssl_name, server_context, unknown_suites
@@ -137,6 +143,14 @@ def test_a_subject_is_written_as_java_does() -> None:
     der = ssl.PEM_cert_to_DER_cert((DATA / "c.pem").read_text())
     email = "1.2.840.113549.1.9.1=#16056140622e63"
     assert distinguished_name(der) == f"{email},CN=Alice Liddell,{UNITS},O=Acme\\, Inc.,ST=Saxony,C=DE"
+
+
+@pytest.mark.parametrize(("count", "length"), [(127, "7f"), (128, "8180"), (255, "81ff"), (256, "820100")])
+def test_a_long_attribute_without_a_name_is_written_in_der(count: int, length: str) -> None:
+    name = Name([NameAttribute(NameOID.PSEUDONYM, "x" * count, _validate=False)])
+    key, now = generate_private_key(SECP256R1()), datetime(2026, 1, 1, tzinfo=UTC)
+    made = CertificateBuilder(name, name, key.public_key(), 1, now, now).sign(key, SHA256())
+    assert distinguished_name(made.public_bytes(Encoding.DER)) == f"2.5.4.65=#0c{length}{'78' * count}"
 
 
 UNITS = "OU=X+OU=Data"
