@@ -92,6 +92,24 @@ def test_a_file_with_passwords_that_others_may_read_is_told(tmp_path: Path) -> N
         assert ("holds passwords, and everybody on this machine may read" in done.err) == told
 
 
+@pytest.mark.parametrize(("mode", "told"), [(0o644, True), (0o600, False)])
+def test_a_clients_and_a_services_file_that_others_may_read_are_told_too(
+    broker: Broker, tmp_path: Path, mode: int, told: bool
+) -> None:
+    file, plain = tmp_path / "client.properties", tmp_path / "plain.properties"
+    file.write_text(f"bootstrap.servers={broker.address}\nssl.key.password=x\n")
+    plain.write_text(f"bootstrap.servers={broker.address}\n")
+    for path in (file, plain):
+        path.chmod(mode)
+    warned = f"warning: {file} holds passwords, and everybody on this machine may read or write it: chmod 600 it\n"
+    listed = run("topic", "list", "--command-config", file)
+    assert listed.code == 0 and listed.err.count(warned) == told
+    assert "everybody" not in run("topic", "list", "--command-config", plain).err
+    for service in ("registry", "rest"):
+        started = run(service, "start", "--config", file, "--set", "listeners=nonsense")
+        assert started.code == 2 and started.err.count(warned) == told
+
+
 def test_every_file_with_secrets_that_others_may_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     modules, secrets = tmp_path / "jaas.conf", tmp_path / "secrets.properties"
     modules.write_text("KafkaServer { PlainLoginModule required user_a=x; };\n")

@@ -136,6 +136,7 @@ def client_file(folder: Path, stores: Path) -> Path:
         f"ssl.truststore.location={stores / 'kafka.client.truststore.jks'}\n"
         f"ssl.truststore.password={PASSWORD}\n"
     )
+    file.chmod(0o600)
     return file
 
 

@@ -18,11 +18,11 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.cli.output import UNREACHABLE, WRONG_USAGE, CommandError, warn
+from moldau.cli.output import UNREACHABLE, WRONG_USAGE, CommandError, warn, warn_of_readers
 from moldau.cli.profile import profiles
 
 if TYPE_CHECKING:
@@ -55,10 +55,14 @@ def properties_from(
     config: Sequence[str] = (),
     command_config: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    look_at: Callable[[Path, Mapping[str, str]], None] = lambda path, found: None,
 ) -> dict[str, str]:
-    """The properties of the wanted cluster, as the head of this file orders them."""
+    """The properties of the wanted cluster, as the head of this file orders them. `look_at` is shown the file's."""
     environment = os.environ if environment is None else environment
-    given = read_properties(command_config) if command_config else {}
+    given: dict[str, str] = {}
+    if command_config:
+        given = read_properties(command_config)
+        look_at(command_config, given)
     given |= pairs(config, "--config")
     if bootstrap is not None:
         given[SERVERS] = bootstrap
@@ -358,4 +362,4 @@ def connect(
     command_config: Path | None = None,
 ) -> Connection:
     """The cluster that the common options name."""
-    return Connection(properties_from(bootstrap, profile, config, command_config))
+    return Connection(properties_from(bootstrap, profile, config, command_config, look_at=warn_of_readers))

@@ -23,6 +23,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 from moldau.cli.tables import Column, Table, lines_of
@@ -155,6 +156,15 @@ def note(message: str) -> None:
 
 def warn(message: str) -> None:
     note(f"warning: {message}")
+
+
+def warn_of_readers(path: Path, properties: Mapping[str, str]) -> None:
+    """If the file says secrets, and everybody on this machine may read it."""
+    from moldau.config.open_files import warning_of_properties
+
+    warning = warning_of_properties(path, properties)
+    if warning is not None:
+        warn(warning)
 
 
 def plural(count: int, thing: str) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import ssl
-import stat
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from moldau.config.broker import BrokerConfig
 from moldau.config.listener_security import ListenerSecurity
+from moldau.config.open_files import warning_of_readers
 from moldau.config.tls import TlsSettings
 from moldau.tls.contexts import TlsError, client_context, server_context, unknown_suites
 from moldau.tls.names import BadRuleError, NameOf, mapping_of
@@ -121,11 +122,6 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
 
 def warn_of_readers(settings: TlsSettings) -> None:
     path = settings.keystore_location
-    if path is None:
-        return
-    try:
-        is_open = os.stat(path).st_mode & (stat.S_IROTH | stat.S_IWOTH)
-    except OSError:  # gone since it was read
-        return
-    if is_open:
-        log.warning("%s holds a private key, and everybody on this machine may read or write it: chmod 600 it", path)
+    warning = None if path is None else warning_of_readers(Path(path), "a private key")
+    if warning is not None:
+        log.warning("%s", warning)

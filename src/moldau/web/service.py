@@ -72,6 +72,8 @@ class Service:
         await self.close()
 
     async def _open(self) -> None:
+        for warning in self.settings.warnings_of_readers():
+            log.warning("%s", warning)
         for listener in self.settings.open_to_everybody():
             log.warning(
                 "%s is open to every machine that reaches this one, and nobody has to log in: set "

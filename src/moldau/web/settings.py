@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from moldau.config.definition import ConfigError
+from moldau.config.open_files import warning_of_readers
 from moldau.config.service_tables import ServiceSettings, parse_settings, read_table
 from moldau.tls.identity import load_identity
 from moldau.tls.stores import StoreError, read_keys, read_trusted
@@ -52,6 +53,12 @@ class WebSettings(ServiceSettings):
         return (
             Path(self.text("authentication.password.file")) if self.text("authentication.method") == "BASIC" else None
         )
+
+    def warnings_of_readers(self) -> tuple[str, ...]:
+        """Of files with secrets that everybody on this machine may read."""
+        files = {"authentication.password.file": "passwords", "ssl.keystore.location": "a private key"}
+        found = (warning_of_readers(Path(self.text(key)), what) for key, what in files.items() if self.text(key))
+        return tuple(warning for warning in found if warning is not None)
 
     def open_to_everybody(self) -> tuple[Listener, ...]:
         """Those on every interface where nobody has to say who it is."""

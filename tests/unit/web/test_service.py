@@ -226,6 +226,27 @@ def test_a_service_that_is_open_to_everybody_says_so(caplog: pytest.LogCaptureFi
     assert "nobody has to log in" in caplog.text
 
 
+@pytest.mark.parametrize(("mode", "told"), [(0o644, True), (0o600, False)])
+def test_files_with_secrets_that_others_may_read_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, told: bool
+) -> None:
+    users, made = tmp_path / "users", make_certificates(tmp_path)
+    users.write_text(f"ann: {hash_password('secret', b'salt')},read\n")
+    keys = tmp_path / "keys.pem"
+    keys.write_text(made.key.read_text() + made.certificate.read_text())
+    for path in (users, keys):
+        path.chmod(mode)
+
+    async def test() -> None:
+        login = {"authentication.method": "BASIC", "authentication.password.file": str(users)}
+        async with running(**login, **{"ssl.keystore.location": str(keys)}):
+            pass
+
+    run(test)
+    for path, what in ((users, "passwords"), (keys, "a private key")):
+        assert (f"{path} holds {what}, and everybody on this machine may read" in caplog.text) == told
+
+
 def test_no_piece_of_an_answer_waits_for_the_one_before_it() -> None:
     """Whatever asyncio accepts on the service's sockets is without Nagle's algorithm."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,11 +15,10 @@ def warnings_of_readers(
 ) -> list[str]:
     """`in_file` is what the file says, `given` everything, before it is looked up. The broker itself tells of key
     stores: they may change while it runs."""
-    return [
-        f"{path} holds {what}, and everybody on this machine may read or write it: chmod 600 it"
-        for path, what in dict(_files(file, in_file, given, config)).items()
-        if _is_open(path)
-    ]
+    from moldau.config.open_files import warning_of_readers
+
+    found = (warning_of_readers(path, what) for path, what in dict(_files(file, in_file, given, config)).items())
+    return [warning for warning in found if warning is not None]
 
 
 def _files(
@@ -40,10 +38,3 @@ def _files(
     for security in config.security.values():
         if security.kerberos is not None:
             yield Path(security.kerberos.keytab), "Kerberos keys"
-
-
-def _is_open(path: Path) -> bool:
-    try:
-        return bool(path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH))
-    except OSError:  # whoever needs it says so
-        return False

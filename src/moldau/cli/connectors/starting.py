@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moldau.cli.output import FAILED, UNREACHABLE, WRONG_USAGE, CommandError
+from moldau.cli.output import FAILED, UNREACHABLE, WRONG_USAGE, CommandError, warn_of_readers
 from moldau.client.errors import SettingError
 from moldau.config import properties
 from moldau.config.definition import ConfigError
@@ -129,6 +129,7 @@ def read(path: str, settings: Sequence[str]) -> dict[str, str]:
         found = properties.read(Path(path))
     except (OSError, properties.PropertiesError) as error:
         raise CommandError(f"{path}: {error}", exit_code=WRONG_USAGE) from None
+    warn_of_readers(Path(path), found)
     for each in settings:
         key, equals, value = each.partition("=")
         if not equals:

@@ -20,6 +20,7 @@ from moldau.cli.output import (
     Format,
     Table,
     note,
+    warn_of_readers,
 )
 from moldau.cli.output import (
     show as show_tables,
@@ -48,6 +49,8 @@ class Refused(Exception):
 
 def at(url: str, command_config: Path | None) -> Access:
     properties = {} if command_config is None else read_properties(command_config)
+    if command_config is not None:
+        warn_of_readers(command_config, properties)
     return access_to("--url", url, properties)
 
 

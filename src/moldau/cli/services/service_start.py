@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from moldau.cli.output import FAILED, UNREACHABLE, WRONG_USAGE, CommandError
+from moldau.cli.output import FAILED, UNREACHABLE, WRONG_USAGE, CommandError, warn_of_readers
 from moldau.client.errors import SettingError
 from moldau.config import properties
 from moldau.config.definition import ConfigError
@@ -24,6 +24,8 @@ def read(config: Path | None, settings: list[str], options: Mapping[str, str | N
         found = properties.read(config) if config is not None else {}
     except (OSError, properties.PropertiesError) as error:
         raise CommandError(f"{config}: {error}", exit_code=WRONG_USAGE) from None
+    if config is not None:
+        warn_of_readers(config, found)
     for each in settings:
         key, equals, value = each.partition("=")
         if not equals:
