@@ -70,6 +70,7 @@ def test_the_page_is_true(
 
 
 def test_tls_in_ten_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SX-02: the page that tells what is encrypted, who logs in and who may do what."""
     monkeypatch.chdir(tmp_path)
     environment = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     places = {WRITTEN_ADDRESS: f"localhost:{free_port()}", "localhost:9093": f"localhost:{free_port()}"}

@@ -75,6 +75,7 @@ def test_a_client_looks_its_password_up_too(broker: Broker, port: int, tmp_path:
 
 
 def test_a_file_with_passwords_that_others_may_read_is_told(tmp_path: Path) -> None:
+    """SX-13."""
     file = tmp_path / "server.properties"
     lines = [
         "listeners=SASL_PLAINTEXT://127.0.0.1:99999",

@@ -71,6 +71,7 @@ def read(locked: LockedBroker, user: str, topic: str) -> bool:
 
 
 def test_rules_come_and_go(security: Moldau, locked: LockedBroker, topic: str) -> None:
+    """SX-18: a rule holds at once on a broker that runs; whom none allows something is refused."""
     assert not written(locked, "alice", topic)
     dry = security("acl", "allow", "alice", "-O", "write", "-t", topic, "--dry-run")
     assert dry.out == f"would add: User:alice may write: topic {topic}\n"
@@ -186,6 +187,7 @@ def test_users_come_and_go(security: Moldau, locked: LockedBroker) -> None:
 
 
 def test_quotas_come_and_go(security: Moldau) -> None:
+    """SX-27: for users, and for a user with a client id."""
     name = own_name("eve")
     key = "producer_byte_rate"
     assert security("quota", "set", f"{key}=1000", "--user", name, "--dry-run").out.startswith("would set for user")
@@ -204,6 +206,7 @@ def test_quotas_come_and_go(security: Moldau) -> None:
 
 
 def test_certificates_for_development(tmp_path: Path) -> None:
+    """SX-13: keys are written for their owner alone."""
     made = run("security", "certificates", str(tmp_path), "broker", "alice", "--host", "localhost")
     assert made.code == 0, made
     context = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))

@@ -79,6 +79,7 @@ def test_both_mechanisms_of_a_user_are_set_and_removed_with_one_command(tool: ob
 
 
 def test_quotas_of_users_clients_and_addresses(tool: object) -> None:
+    """SX-27 and SX-29: set, shown, and gone."""
     assert callable(tool)
     tool("--alter", *NAMED, "--add-config", "producer_byte_rate=1048576")
     tool("--alter", "--entity-type", "clients", "--entity-default", "--add-config", "consumer_byte_rate=2000000")

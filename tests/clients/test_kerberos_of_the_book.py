@@ -1,5 +1,5 @@
-"""SX-14 to SX-16: a broker and a tool that show Kerberos tickets over TLS, started as the book prints it: login modules
-and `krb5.conf` are named in KAFKA_OPTS, and nowhere else.
+"""SX-14, SX-15, SX-16: a broker and a tool that show Kerberos tickets over TLS (SASL_SSL), started as the book prints
+it: login modules and `krb5.conf` are named in KAFKA_OPTS, and nowhere else.
 """
 
 from __future__ import annotations

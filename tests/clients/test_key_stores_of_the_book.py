@@ -1,5 +1,5 @@
-"""SX-03 to SX-11: key stores made with keytool and openssl as the book prints it, a broker that uses them, and clients
-with the file that the book gives them.
+"""SX-03, SX-04, SX-05, SX-06, SX-07, SX-08, SX-09, SX-10, SX-11: key stores made with keytool and openssl as the book
+prints it, a broker that uses them, and clients with the file that the book gives them.
 """
 
 from __future__ import annotations

@@ -129,6 +129,7 @@ def below(client: KazooClient, path: str) -> Iterator[tuple[str, list[ACL]]]:
 def test_a_stranger_neither_reads_nor_writes_what_brokers_keep(
     with_digest: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """SX-24: it may read which brokers there are, and nothing of the metadata."""
     with brokers(with_digest, f"localhost:{with_digest.secure_port}/locked", **with_digest.tls) as cluster:
         make_topic(cluster, "clueful")
         with connected(f"localhost:{with_digest.port}") as stranger:
@@ -207,6 +208,7 @@ def with_tickets(tmp_path_factory: pytest.TempPathFactory, environment: pytest.M
 def test_a_server_that_wants_tickets_serves_brokers_and_refuses_who_has_none(
     with_tickets: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """SX-25."""
     with brokers(with_tickets, f"localhost:{with_tickets.port}/tickets") as cluster:
         make_topic(cluster, "clueful")
         with connected(f"localhost:{with_tickets.port}") as stranger, pytest.raises(KazooException):

@@ -1,4 +1,6 @@
-"""Quotas with real clients: who is held back, how near to the limit, and who is not. SX-26 to SX-31.
+"""Quotas with real clients: who is held back, how near to the limit, and who is not.
+
+SX-26, SX-27, SX-28, SX-29, SX-30, SX-31.
 
 How near is measured over half a minute, with `make chaos ARGS="-k quota"`.
 """
@@ -117,7 +119,7 @@ def under_load(*loads: Load) -> Iterator[None]:
 
 
 def test_a_limit_holds_for_a_client_that_is_running_and_for_nobody_else(broker: LockedBroker, topic: str) -> None:
-    """SX-26 to SX-28; the metrics stand under Kafka's names."""
+    """SX-26, SX-27, SX-28; the metrics stand under Kafka's names."""
     held = Load({**broker.config("franz"), "client.id": "held"}, topic)
     other = Load({**broker.config("other"), "client.id": "other"}, topic)
     with under_load(held, other):
@@ -133,30 +135,36 @@ def test_a_limit_holds_for_a_client_that_is_running_and_for_nobody_else(broker: 
     assert not [waited for waited in other.throttled_ms if waited > 0]
 
 
-def test_a_reader_waits_for_its_share_and_another_does_not(broker: LockedBroker, topic: str) -> None:
-    """SX-28. As at Apache Kafka's, a batch that is greater than what all windows allow would never be sent."""
+def fill(broker: LockedBroker, topic: str, records: int) -> None:
     producer = Producer({"bootstrap.servers": broker.address, "batch.num.messages": 1})
-    records = 50
     for _ in range(records):
         producer.produce(topic, VALUE)
     assert producer.flush(60) == 0
+
+
+def reader(broker: LockedBroker, topic: str, user: str, client_id: str, throttled: list[float]) -> Consumer:
+    made = Consumer(
+        {
+            **broker.config(user),
+            "client.id": client_id,
+            "group.id": f"{topic}-{user}-{client_id}",
+            "message.max.bytes": 2 * len(VALUE),
+            "fetch.max.bytes": 2 * len(VALUE),
+            "throttle_cb": lambda event: throttled.append(event.throttle_time),
+        }
+    )
+    made.assign([TopicPartition(topic, 0, 0)])
+    return made
+
+
+def test_a_reader_waits_for_its_share_and_another_does_not(broker: LockedBroker, topic: str) -> None:
+    """SX-28. As at Apache Kafka's, a batch that is greater than what all windows allow would never be sent."""
+    records = 50
+    fill(broker, topic, records)
     quota(broker, "set", f"consumer_byte_rate={len(VALUE)}", "--client-id", "slow")
     throttled: dict[str, list[float]] = {"slow": [], "free": []}
 
-    def reader(client_id: str) -> Consumer:
-        settings = {
-            **broker.config("franz"),
-            "client.id": client_id,
-            "group.id": f"{topic}-{client_id}",
-            "message.max.bytes": 2 * len(VALUE),
-            "fetch.max.bytes": 2 * len(VALUE),
-            "throttle_cb": lambda event: throttled[client_id].append(event.throttle_time),
-        }
-        made = Consumer(settings)
-        made.assign([TopicPartition(topic, 0, 0)])
-        return made
-
-    slow, free = reader("slow"), reader("free")
+    slow, free = (reader(broker, topic, "franz", client_id, throttled[client_id]) for client_id in throttled)
     read = Counter[str]()
 
     def go_on() -> None:
@@ -199,6 +207,33 @@ def test_a_user_with_a_client_id_comes_before_the_user_and_the_user_before_the_c
         quota(broker, "set", "producer_byte_rate=1", "--user", "franz", "--client-id", "low")
         wait_until(lambda: bool(free.throttled_ms), "both together are stronger")
     for whose in (("--client-id", "low"), ("--user", "franz"), ("--user", "franz", "--client-id", "low")):
+        quota(broker, "remove", *whose)
+
+
+def test_a_user_reads_within_its_own_limit_though_its_client_id_has_a_lower_one(
+    broker: LockedBroker, topic: str
+) -> None:
+    """SX-30, as the book has it: Franz reads as much as Franz may."""
+    records = 50
+    fill(broker, topic, records)
+    quota(broker, "set", f"consumer_byte_rate={len(VALUE)}", "--client-id", "shared")
+    quota(broker, "set", "consumer_byte_rate=1e9", "--user", "franz")
+    throttled: dict[str, list[float]] = {"franz": [], "other": []}
+    readers = {user: reader(broker, topic, user, "shared", told) for user, told in throttled.items()}
+    read = Counter[str]()
+
+    def franz_has_all_and_the_other_waits() -> bool:
+        for user, consumer in readers.items():
+            message = consumer.poll(0.02)
+            read[user] += message is not None and message.error() is None
+        return read["franz"] == records and any(waited > 0 for waited in throttled["other"])
+
+    wait_until(franz_has_all_and_the_other_waits, "the one has read all, and the other is told to wait", 60)
+    assert read["other"] < records
+    assert not [waited for waited in throttled["franz"] if waited > 0]
+    for consumer in readers.values():
+        consumer.close()
+    for whose in (("--client-id", "shared"), ("--user", "franz")):
         quota(broker, "remove", *whose)
 
 

@@ -79,7 +79,7 @@ def register(registry: Registry, subject: str, schema: Any, **headers: str) -> t
 
 
 def test_writes_are_handed_on_with_a_certificate_and_the_login(secured: Secured) -> None:
-    """One of the two does not lead."""
+    """SX-17, at the registry. One of the two does not lead."""
     for number, registry in enumerate(secured.registries):
         status, made = register(registry, f"s{number}", {"type": "fixed", "name": "F", "size": number + 1})
         assert (status, made.get("version")) == (200, 1), made

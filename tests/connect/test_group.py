@@ -133,7 +133,8 @@ def knows_levels(worker: Rest, names: list[str]) -> bool:
 
 
 def test_workers_tell_each_other_what_runs_where_users_log_in(broker: Broker, topic: str, tmp_path: Path) -> None:
-    """Over TLS with certificates of their own, which each shows the other; nobody has given them a password."""
+    """SX-17, at Connect. Over TLS with certificates of their own, which each shows the other; nobody has given them a
+    password."""
     made = make_certificates(tmp_path)
     both = tmp_path / "worker.pem"
     both.write_bytes(made.key.read_bytes() + made.certificate.read_bytes())

@@ -1,8 +1,9 @@
-"""SX-01, SX-19 to SX-21: the attack of the book works on an open broker and is refused on a locked one."""
+"""SX-01, SX-19, SX-20, SX-21: the attack of the book works on an open broker and is refused on a locked one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from moldau import Admin
 from moldau.clients.admin_types import AclBinding, NewTopic
 from moldau.clients.errors import DeliveryFailed
 from moldau.testing.brokers import Kafka
+from tests.cli.kafka_tools.player import our_tool
 from tests.support.locked import LockedBroker
 
 CLUES = ("behind the clock", "under the stairs")
@@ -61,3 +63,24 @@ def test_it_is_refused_where_rules_say_who_may(locked: LockedBroker) -> None:
     for operation in ("DESCRIBE", "WRITE"):
         said = f"User:clueless is Denied operation = {operation} from host = 127.0.0.1 on resource = Topic:LITERAL:"
         assert said + treasure_hunt.SECRETS in audit
+
+
+def test_rules_of_the_tool_let_two_users_read_and_write_and_no_third(locked: LockedBroker, tmp_path: Path) -> None:
+    """SX-20: with kafka-acls, as the book prints it."""
+    who = {user: login(user, f"{user}-secret", "PLAIN") for user in ("franz", "hemingway", "clueless")}
+    address, topic = locked.login_address, "secrets-of-two"
+    with Admin({"bootstrap.servers": locked.address}) as admin:
+        admin.create_topics([NewTopic(topic, 1, 1)])
+    users = ["--allow-principal", "User:franz", "--allow-principal", "User:hemingway"]
+    for granted in (["--operation", "Read", "--operation", "Write", "--topic", topic],
+                    ["--operation", "Read", "--group", "masquerade"]):  # fmt: skip
+        added = our_tool("kafka-acls", ["--bootstrap-server", locked.address, "--add", *users, *granted], "", tmp_path)
+        assert (added.code, added.err) == (0, "")
+    written = []
+    for user in ("franz", "hemingway"):
+        written.append(f"hidden by {user}")
+        hide(address, who[user], written[-1], topic=topic)
+        assert read(address, who[user], len(written), topic) == written
+    assert read(address, who["franz"], 2, topic) == written
+    loot = hunt(address, who["clueless"], 2, topic)
+    assert (loot.clues, loot.refused) == ([], ["read", "write"])

@@ -114,6 +114,7 @@ def test_clients_of_users_with_instances_are_kept(locked: str, tmp_path: Path, n
 
 
 def test_roles_of_the_password_file(locked: str, tmp_path: Path) -> None:
+    """SX-17, at the REST proxy."""
     users = tmp_path / "users"
     lines = [f"{name}: {hash_password(name, os.urandom(16))},{name}" for name in ("read", "write", "admin")]
     users.write_text("\n".join(lines))
