@@ -14,9 +14,12 @@ from typing import Any, cast
 import pytest
 
 from moldau.metrics import Metrics
+from moldau.security.authentication.login import LoginRules
 from moldau.server import tls_door
-from moldau.server.gate import LoginCounts
+from moldau.server.gate import Gate, LoginCounts
+from moldau.server.logins import GateSettings
 from moldau.server.tls_door import NamedByCertificate, TlsDoor, reason_of
+from moldau.server.unfinished import Unfinished
 from tests.support.loops import on_loop, until
 from tests.unit.server.test_connection import Host, Transport
 from tests.unit.tls.test_stores import DATA
@@ -194,6 +197,29 @@ async def test_the_end_of_the_door_is_the_end_of_those_before_it() -> None:
         for theirs in waiting:
             assert await is_closed(theirs)
         assert here.admission.left_by == [LISTENER] * 3
+
+
+@pytest.mark.parametrize(("most", "seconds", "given_up"), [(2, 1000.0, 1), (9, 0.05, 3)])
+def test_who_has_shaken_hands_and_says_no_more_has_its_time_and_gives_way(
+    most: int, seconds: float, given_up: int
+) -> None:
+    """On a listener with TLS and a login: the one is over, and the other has not begun."""
+
+    async def run() -> None:
+        with scene() as here:
+            host = Host(lambda connection, frame: frame.release())
+            settings = GateSettings(LoginRules({}), 500_000, 0)
+            gate = Gate(cast(Any, host), LISTENER, settings, here.counts, lambda: 0)
+            gate.unfinished = Unfinished(LISTENER, most, seconds)
+            here.door = TlsDoor(LISTENER, here._context, gate.new_connection, here.counts, cast(Any, here.admission))
+            for _ in range(3):
+                await here.shakes_hands(await here.comes())
+            await until(lambda: all(each.is_closing() for each in here._transports[:given_up]))
+            assert not any(each.is_closing() for each in here._transports[given_up:])
+            assert len(gate.unfinished) == 3 - given_up
+            assert here.admission.left_by == [], "their ends are told by the connections that they have become"
+
+    asyncio.run(run())
 
 
 class Showing(Transport):
