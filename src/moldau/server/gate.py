@@ -44,6 +44,9 @@ log = logging.getLogger("moldau.server.gate")
 
 API_KEY = Struct(">h")
 SOCKET_SERVER = "socket-server-metrics"
+#: What a stranger sends behind a token that is being checked lies here, uncounted: no more than was read at once. What
+#: is longer is received for itself, and counts.
+STRANGERS_READ_BYTES = 4096
 #: There may be a name in it of half a megabyte: strangers must not be able to push everything else out of the logs.
 LONGEST_REASON = 300
 
@@ -79,7 +82,7 @@ class Gate:
         self._counts = counts
         self._wall_ms = wall_ms
         self._sessions = Sessions(inside, self, counts)
-        self.scratch: memoryview = inside.scratch
+        self.scratch: memoryview = inside.scratch[:STRANGERS_READ_BYTES]
         self.unfinished = Unfinished(listener)
         self.pool: BufferPool = inside.pool
         self.budget: Budget = inside.budget

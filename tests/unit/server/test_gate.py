@@ -12,7 +12,7 @@ from moldau.metrics import Metrics
 from moldau.security.authentication.exchange import Identity, LoginRefused, NotYet
 from moldau.security.authentication.login import LoginRules
 from moldau.server.connection import Connection
-from moldau.server.gate import Gate, LoginCounts
+from moldau.server.gate import STRANGERS_READ_BYTES, Gate, LoginCounts
 from moldau.server.logins import GateSettings
 from moldau.wire.apis import ApiKey
 from moldau.wire.codec import encode
@@ -68,10 +68,16 @@ class Scene:
         self.send(ApiKey.SASL_AUTHENTICATE, 0, SaslAuthenticateRequest(auth_bytes=b"x" * TOKEN_BYTES), behind)
 
 
-def receive(connection: Connection, data: bytes) -> None:
-    buffer = connection.get_buffer(-1)
-    buffer[: len(data)] = data
-    connection.buffer_updated(len(data))
+def receive(connection: Connection, data: bytes) -> int:
+    """As a socket is read, until the connection does not want more; how much of it is left."""
+    transport = cast(Transport, connection._transport)
+    while data and not transport.reading_paused:
+        buffer = connection.get_buffer(-1)
+        count = min(len(buffer), len(data))
+        buffer[:count] = data[:count]
+        connection.buffer_updated(count)
+        data = data[count:]
+    return len(data)
 
 
 @on_loop
@@ -82,6 +88,19 @@ async def test_a_token_that_waits_counts_as_received() -> None:
     scene.needed.set_result(None)
     await until(lambda: scene.gate.intake.used == 0)
     assert scene.connection.client.principal == "User:alice"
+
+
+@on_loop
+async def test_little_is_kept_of_what_is_sent_behind_a_token_that_waits() -> None:
+    scene = Scene()
+    scene.begin()
+    versions = pack(">ihhih", 11, ApiKey.API_VERSIONS, 0, 7, 1) + b"c"
+    left = receive(scene.connection, versions * 4000)
+    assert left > 50_000 and scene.transport.reading_paused
+    assert 0 < len(scene.connection._stash) <= STRANGERS_READ_BYTES
+    scene.needed.set_result(None)
+    await until(lambda: not scene.transport.reading_paused)
+    assert scene.connection.requests_waiting == 0
 
 
 @on_loop
