@@ -21,12 +21,12 @@ from typing import Final
 from moldau.client.cluster import Cluster
 from moldau.client.errors import ClientError, Fenced, TransactionLost
 from moldau.client.settings import ClientSettings
+from moldau.client.states import COMMITTED, EARLIEST, LATEST, StateReader, offsets_at
 from moldau.kernels import murmur2
 from moldau.mirror.batches import Cut, Piece, cut
 from moldau.mirror.fetching import Fetcher, Part
 from moldau.mirror.formats import OffsetSync, Position
 from moldau.mirror.progress import RETRY_SECONDS, Progress, Shared, State, lane_of, transactional_id
-from moldau.mirror.reading import COMMITTED, EARLIEST, LATEST, StateReader, offsets_at
 from moldau.mirror.settings import Flow
 from moldau.mirror.topics import Pair
 from moldau.mirror.writing import Outgoing, Refused, Writer, produce, records_piece

@@ -18,8 +18,8 @@ from moldau.client.connection import Connection
 from moldau.client.core import Pending
 from moldau.client.errors import ClientError, ConnectionLost
 from moldau.client.settings import Address
+from moldau.client.states import COMMITTED
 from moldau.kernels import skim_batches
-from moldau.mirror.reading import COMMITTED
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic

@@ -9,9 +9,9 @@ from typing import Final, TypeVar
 
 from moldau.client.cluster import Cluster, CoordinatorKind, check
 from moldau.client.errors import ClientError
+from moldau.client.states import StateReader
 from moldau.mirror.formats import Checkpoint, ForeignRecord, OffsetSync
 from moldau.mirror.progress import Shared
-from moldau.mirror.reading import StateReader
 from moldau.mirror.settings import Flow
 from moldau.mirror.translating import Translation, is_newer, to_commit
 from moldau.mirror.writing import produce

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from moldau.client.cluster import Cluster
 from moldau.client.settings import ClientSettings
+from moldau.client.states import COMMITTED, LATEST, StateReader, offsets_at
 from moldau.mirror.formats import OffsetSync, Position
-from moldau.mirror.reading import COMMITTED, LATEST, StateReader, offsets_at
 from moldau.mirror.settings import Flow
 from moldau.mirror.topics import Survey, survey
 from moldau.mirror.watching import positions

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from moldau.client.cluster import Cluster
 from moldau.client.settings import ClientSettings
+from moldau.client.states import COMMITTED, EARLIEST, LATEST, StateReader, offsets_at
 from moldau.kernels import murmur2
 from moldau.mirror import topics
 from moldau.mirror.copying import POSITIVE
 from moldau.mirror.formats import Heartbeat, Position
 from moldau.mirror.progress import Clocks, lane_of, transactional_id
-from moldau.mirror.reading import COMMITTED, EARLIEST, LATEST, StateReader, offsets_at
 from moldau.mirror.settings import Flow
 from moldau.mirror.writing import Outgoing, Writer, records_piece
 from moldau.types.ids import TopicPartition

@@ -109,7 +109,7 @@ def goal_of(settings: MirrorSettings) -> dict[str, dict[tuple[str, int], int]]:
     """Where the sources end now."""
     from moldau.client.cluster import Cluster
     from moldau.client.settings import ClientSettings
-    from moldau.mirror.reading import COMMITTED, LATEST, offsets_at
+    from moldau.client.states import COMMITTED, LATEST, offsets_at
     from moldau.types.ids import TopicPartition
 
     goals: dict[str, dict[tuple[str, int], int]] = {}

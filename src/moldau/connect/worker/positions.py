@@ -8,22 +8,32 @@ value  {"position":12}                            null: unknown again
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
+from moldau.client.cluster import Cluster
+from moldau.client.errors import ClientError
 from moldau.client.librdkafka import translate
+from moldau.client.settings import ClientSettings
+from moldau.client.states import StateReader
 from moldau.connect.interface import Position, Stream
 from moldau.connect.source_reading import compact, position_key
 from moldau.connect.task import Job
-from moldau.connect.worker.topics import TopicTable, TopicUnavailable
+from moldau.connect.worker.topics import WRITING, TopicUnavailable, prepare_topic
+from moldau.types.errors import KafkaError
 from moldau.types.ids import TopicPartition
+from moldau.wire.records import Record
 
-SECONDS = 30.0
+log = logging.getLogger(__name__)
+
+SECONDS: Final = 30.0
 UNKNOWN = -1001
 
 
@@ -31,41 +41,95 @@ def canonical(partition: Mapping[str, Any]) -> str:
     return json.dumps(partition, sort_keys=True)
 
 
-class PositionTable:
-    def __init__(self, kafka: Mapping[str, str], topic: str) -> None:
-        self._found: dict[tuple[str, str], tuple[dict[str, Any], Position]] = {}
-        self.table = TopicTable(translate(kafka), topic, self._apply)
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The last record of a key."""
 
-    def _apply(self, key: bytes | None, value: bytes | None) -> None:
-        connector, partition = json.loads(key or b"null")
-        place = str(connector), canonical(partition)
-        position = None if value is None else json.loads(value)
-        if position is None:
-            self._found.pop(place, None)
-        else:
-            self._found[place] = partition, position
+    in_partition: int
+    timestamp: int
+    partition: dict[str, Any]
+    position: Position | None
+
+
+class PositionTable:
+    """Reads on each call, up to the end of the topic. Transactions of others that are open there are not waited for:
+    whoever has fenced a connector finds what that one has committed, however long another one's transaction lasts."""
+
+    def __init__(self, kafka: Mapping[str, str], topic: str, seconds: float = SECONDS) -> None:
+        """`seconds`: how long the brokers may take."""
+        self._kafka = dict(kafka)
+        self._topic = topic
+        self._seconds = seconds
+        self._cluster = Cluster(
+            ClientSettings.from_properties({**kafka, "default.api.timeout.ms": str(int(seconds * 1000))})
+        )
+        self._reader = StateReader(self._cluster, topic)
+        self._found: dict[tuple[str, str], Found] = {}
+        self._reading = threading.Lock()
+
+    def prepare(self, partitions: int, replication: int) -> None:
+        prepare_topic(translate(self._kafka), self._topic, partitions, replication, self._seconds)
+
+    def close(self) -> None:
+        with self._reading:
+            self._cluster.close()
+
+    def _caught_up(self) -> dict[tuple[str, str], Found]:
+        with self._reading:
+            try:
+                for number, record in self._reader.placed():
+                    self._apply(number, record)
+            except (ClientError, KafkaError) as error:
+                raise TopicUnavailable(f"{self._topic}: {error}") from None
+            return dict(self._found)
+
+    def _apply(self, number: int, record: Record) -> None:
+        try:
+            connector, partition = json.loads(record.key or b"null")
+            key = str(connector), canonical(partition)
+            position = None if record.value is None else json.loads(record.value)
+        except (ValueError, TypeError) as problem:
+            log.error("%s-%d: a record is skipped: %s", self._topic, number, problem)
+            return
+        known = self._found.get(key)
+        # Others may have put a record of the key into another partition, where offsets say nothing of what is newer.
+        if known is None or known.in_partition == number or known.timestamp <= record.timestamp:
+            self._found[key] = Found(number, record.timestamp, partition, position)
 
     def of_streams(self, connector: str, streams: Sequence[Stream]) -> list[Position | None]:
         """Read to the end; call it when nobody else can write."""
-        self.table.catch_up()
-        found = (self._found.get((connector, canonical(stream.partition))) for stream in streams)
-        return [None if each is None else each[1] for each in found]
+        known = self.known(connector)
+        return [known.get(canonical(stream.partition)) for stream in streams]
 
     def of_connector(self, connector: str) -> list[tuple[dict[str, Any], Position]]:
-        self.table.catch_up()
-        return [each for (name, _), each in sorted(self._found.items()) if name == connector]
+        found = sorted(self._caught_up().items())
+        return [
+            (each.partition, each.position)
+            for (name, _), each in found
+            if name == connector and each.position is not None
+        ]
 
     def known(self, connector: str) -> dict[str, Position]:
-        """By canonical partition, without a look at whether more was committed meanwhile."""
-        found = list(self._found.items())
-        return {partition: each[1] for (name, partition), each in found if name == connector}
+        """By canonical partition."""
+        return {canonical(partition): position for partition, position in self.of_connector(connector)}
 
     def set(self, connector: str, positions: Iterable[tuple[Mapping[str, Any], Position | None]]) -> None:
-        records = [
-            (position_key(connector, partition), None if position is None else compact(position))
-            for partition, position in positions
-        ]
-        self.table.write(records)
+        failed: list[KafkaException] = []
+
+        def told(error: Any, _: Any) -> None:
+            if error is not None:
+                failed.append(KafkaException(error))
+
+        try:
+            writer = Producer({**translate(self._kafka), **WRITING})
+            for partition, position in positions:
+                value = None if position is None else compact(position)
+                writer.produce(self._topic, value, position_key(connector, partition), on_delivery=told)
+            left = writer.flush(self._seconds)
+        except KafkaException as error:
+            raise TopicUnavailable(f"{self._topic}: {error}") from None
+        if failed or left:
+            raise TopicUnavailable(f"{self._topic}: {failed[0] if failed else 'the brokers did not answer in time'}")
 
 
 class PositionTables:
@@ -79,20 +143,16 @@ class PositionTables:
         self._lock = threading.Lock()
 
     def table(self, topic: str) -> PositionTable:
-        """One whose reading has ended is opened anew."""
         with self._lock:
-            if topic in self._tables and self._tables[topic].table.is_dead:
-                self._tables.pop(topic).table.close()
             if topic not in self._tables:
                 made = PositionTable(self._kafka, topic)
-                made.table.prepare(self._partitions, self._replication)
-                made.table.start()
+                made.prepare(self._partitions, self._replication)
                 self._tables[topic] = made
             return self._tables[topic]
 
     def close(self) -> None:
         for each in self._tables.values():
-            each.table.close()
+            each.close()
 
 
 # -- sinks -----------------------------------------------------------------------------------------------------------

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 Apply = Callable[[bytes | None, bytes | None], None]
 BATCH: Final = 500
 AGAIN_SECONDS: Final = 1.0
+WRITING: Final = {"acks": "all", "linger.ms": 0, "enable.idempotence": True, "partitioner": "murmur2_random"}
+"""Keys go where Java's clients and our tasks put them: only within a partition it is certain what is newer."""
 
 
 class TopicUnavailable(Exception):
@@ -41,6 +43,23 @@ class NotWriting(TopicUnavailable):
 
 class Fenced(NotWriting):
     """Another worker writes now."""
+
+
+def prepare_topic(settings: Mapping[str, Any], topic: str, partitions: int, replication: int, seconds: float) -> None:
+    """Makes the topic, or checks the one that is there."""
+    admin = AdminClient(dict(settings))
+    known = admin.list_topics(timeout=seconds)
+    if topic in known.topics and known.topics[topic].error is None:
+        if partitions == 1 and len(known.topics[topic].partitions) != 1:
+            raise ValueError(f"Topic '{topic}' has to have exactly one partition")
+        return
+    replication = min(replication, len(known.brokers))
+    fresh = NewTopic(topic, partitions, replication, config={"cleanup.policy": "compact"})
+    try:
+        admin.create_topics([fresh])[topic].result(seconds)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
 
 
 class TopicTable:
@@ -62,6 +81,7 @@ class TopicTable:
         self._half_open: Producer | None = None
         self._changed = threading.Condition()
         self._next: dict[int, int] = {}
+        self._newest: dict[bytes | None, tuple[int, int]] = {}
         self._stopping = threading.Event()
         self._problem: BaseException | None = None
         self._thread = threading.Thread(target=self._read, name=f"{topic}-reader", daemon=True)
@@ -69,21 +89,7 @@ class TopicTable:
         self._writing = threading.Lock()
 
     def prepare(self, partitions: int, replication: int) -> None:
-        """Makes the topic, or checks the one that is there."""
-        admin = AdminClient(self._settings)
-        known = admin.list_topics(timeout=self._seconds)
-        if self.topic in known.topics and known.topics[self.topic].error is None:
-            if partitions == 1 and len(known.topics[self.topic].partitions) != 1:
-                raise ValueError(f"Topic '{self.topic}' has to have exactly one partition")
-            return
-        fresh = NewTopic(
-            self.topic, partitions, min(replication, len(known.brokers)), config={"cleanup.policy": "compact"}
-        )
-        try:
-            admin.create_topics([fresh])[self.topic].result(self._seconds)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
+        prepare_topic(self._settings, self.topic, partitions, replication, self._seconds)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -150,7 +156,8 @@ class TopicTable:
         if error is None:
             with self._changed:
                 try:
-                    self._apply(message.key(), message.value())
+                    if self._is_newest(message, number):
+                        self._apply(message.key(), message.value())
                 except (ValueError, TypeError, KeyError) as problem:
                     log.error("%s-%d, offset %d is skipped: %s", self.topic, number, offset, problem)
                 self._next[number] = offset + 1
@@ -161,6 +168,15 @@ class TopicTable:
                 self._changed.notify_all()
         else:
             log.warning("reading %s: %s", self.topic, error)
+
+    def _is_newest(self, message: Message, number: int) -> bool:
+        """Others may have put one of the key into another partition, where offsets say nothing of what is newer."""
+        key, written_ms = message.key(), message.timestamp()[1]
+        known = self._newest.get(key)
+        if known is not None and known[0] != number and known[1] > written_ms:
+            return False
+        self._newest[key] = number, written_ms
+        return True
 
     def catch_up(self) -> None:
         """Until everything that is in the topic now is applied."""
@@ -203,7 +219,7 @@ class TopicTable:
         more: dict[str, Any] = (
             {} if self._writer is None else {"transactional.id": self._writer, "transaction.timeout.ms": 30_000}
         )
-        wanted = {**self._settings, "acks": "all", "linger.ms": 0, "enable.idempotence": True, **more}
+        wanted = {**self._settings, **WRITING, **more}
         producer, self._half_open = self._half_open or Producer(wanted), None
         try:
             if self._writer is not None:

@@ -49,6 +49,10 @@ class StateReader:
         return not self._cluster.metadata([self._topic]).topics[0].error_code
 
     def new(self) -> Iterator[Record]:
+        return (record for _, record in self.placed())
+
+    def placed(self) -> Iterator[tuple[int, Record]]:
+        """With the partition of each."""
         topic = self._cluster.topic(self._topic)
         places = [
             TopicPartition(self._topic, part.partition_index)
@@ -57,7 +61,8 @@ class StateReader:
         ]
         ends = offsets_at(self._cluster, places, LATEST)
         for place in places:
-            yield from self._read(topic, place, ends[place])
+            for record in self._read(topic, place, ends[place]):
+                yield place.partition, record
 
     def _read(self, topic: MetadataResponseTopic, place: TopicPartition, end: int) -> Iterator[Record]:
         index = place.partition
