@@ -10,6 +10,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ import pytest
 from moldau.clients.admin import Admin
 from tests.support.broker import Broker
 from tests.support.command import run
-from tests.support.mirroring import contents, producer, properties, wait_until_equal
+from tests.support.mirroring import contents, flow, mirroring, producer, properties, wait_until_equal
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 
@@ -71,6 +72,114 @@ def test_mirror_maker_as_the_book_prints_it(clusters: tuple[BrokerProcess, Broke
         running.communicate()
     with Admin({"bootstrap.servers": target.address}) as admin:
         assert admin.list_topics() == ["mm2-offsets.source.internal", "test-topic"]
+
+
+@contextmanager
+def mirror_maker(folder: Path, source: str, target: str, group: str, topics: str) -> Iterator[None]:
+    folder.mkdir(exist_ok=True)
+    (folder / "source.properties").write_text(f"bootstrap.servers={source}\ngroup.id={group}\n")
+    (folder / "target.properties").write_text(f"bootstrap.servers={target}\n")
+    running = tool(
+        "kafka-mirror-maker", "--consumer.config", "source.properties", "--producer.config", "target.properties",
+        "--whitelist", topics, folder=folder,
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        running.send_signal(signal.SIGTERM)
+        _, said = running.communicate(timeout=60)
+    assert running.returncode == 0, said
+
+
+def values(address: str, topic: str, partitions: int) -> list[bytes]:
+    return sorted(value or b"" for part in contents(address, topic, partitions) for _, value, *_ in part)
+
+
+def test_mirror_makers_of_different_groups_know_nothing_of_each_other(
+    clusters: tuple[BrokerProcess, BrokerProcess], tmp_path: Path
+) -> None:
+    source, target = (each.address for each in clusters)
+    fill(clusters[0], "fruit", 160, 16)
+    fill(clusters[0], "fish", 160, 16)
+    with (
+        mirror_maker(tmp_path / "1", source, target, "of fruit", "fruit"),
+        mirror_maker(tmp_path / "2", source, target, "of fish", "fish"),
+    ):
+        for topic in ("fruit", "fish"):
+            wait_until_equal(source, topic, target, topic, 16)
+
+
+def test_mirror_makers_of_one_group_share_the_work(
+    clusters: tuple[BrokerProcess, BrokerProcess], tmp_path: Path
+) -> None:
+    source, target = (each.address for each in clusters)
+    fill(clusters[0], "shared", 160, 16)
+    with (
+        mirror_maker(tmp_path / "1", source, target, "one group", "shared"),
+        mirror_maker(tmp_path / "2", source, target, "one group", "shared"),
+    ):
+        wait_until_equal(source, "shared", target, "shared", 16)
+
+
+def test_mirror_makers_may_bring_two_clusters_together(
+    clusters: tuple[BrokerProcess, BrokerProcess], tmp_path: Path
+) -> None:
+    """The same names everywhere; what is copied is not copied again when they are started again."""
+    target = clusters[1].address
+    with Broker(tmp_path / "another") as another:
+        for broker in (clusters[0], another):
+            fill(broker, "together", 20)
+        wanted = sorted(2 * values(another.address, "together", 2))
+
+        def copy() -> list[bytes]:
+            with (
+                mirror_maker(tmp_path / "1", clusters[0].address, target, "mirror", "together"),
+                mirror_maker(tmp_path / "2", another.address, target, "mirror", "together"),
+            ):
+                wait_until(lambda: len(values(target, "together", 2)) >= len(wanted), "all are there", 60)
+            return values(target, "together", 2)
+
+        assert copy() == wanted
+        sender = producer(another.address)
+        sender.produce("together", b"more", partition=0)
+        assert sender.flush(30) == 0
+        wanted.insert(0, b"more")
+        assert copy() == wanted
+
+
+def test_a_mirror_maker_goes_on_where_one_without_a_name_stopped(
+    clusters: tuple[BrokerProcess, BrokerProcess], tmp_path: Path
+) -> None:
+    """Every source was called `source` once."""
+    source, target = (each.address for each in clusters)
+    fill(clusters[0], "long-ago", 20)
+    nameless = properties({"source": source, "target": target}, source_to_target__enabled="true", topics="long-ago")
+    with mirroring(
+        nameless | {"replication.policy.class": "IdentityReplicationPolicy", "emit.heartbeats.enabled": "false"}
+    ):
+        wait_until_equal(source, "long-ago", target, "long-ago", 2)
+    sender = producer(source)
+    sender.produce("long-ago", b"new", partition=0)
+    assert sender.flush(30) == 0
+    with mirror_maker(tmp_path, source, target, "mirror", "long-ago"):
+        wait_until_equal(source, "long-ago", target, "long-ago", 2)
+
+
+def test_a_worker_that_chooses_other_topics_is_told_so(clusters: tuple[BrokerProcess, BrokerProcess]) -> None:
+    source, target = (each.address for each in clusters)
+    fill(clusters[0], "chosen-1", 20)
+
+    def choosing(topic: str) -> dict[str, str]:
+        return properties({"x": source, "y": target}, x_to_y__enabled="true", topics=topic)
+
+    with mirroring(choosing("chosen-1")) as first:
+        wait_until_equal(source, "chosen-1", target, "x.chosen-1", 2)
+        with mirroring(choosing("chosen-2")) as second:
+            shared = [flow(each, "x->y").shared for each in (first, second)]
+            wait_until(lambda: any(each.refused for each in shared), "one is told", 60)
+            assert sum(len(each.lanes) for each in shared) == 16
+            told = next(each for each in shared if each.refused).as_json("x->y")
+            assert told["state"] == "FAILED" and "choose the same topics" in told["error"]
 
 
 @pytest.mark.parametrize(

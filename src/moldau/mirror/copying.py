@@ -90,6 +90,8 @@ class Copier(threading.Thread):
         self._tasks = tasks
         self._lanes: dict[int, Lane] = {}
         self._positions: dict[TopicPartition, Position] = {}
+        self._former: dict[TopicPartition, Position] = {}
+        """Of a former name of the flow."""
         self._source_at = ClientSettings.from_properties(flow.reading)
         self._target_at = ClientSettings.from_properties(flow.writing)
         self._target = Cluster(self._target_at)
@@ -224,6 +226,9 @@ class Copier(threading.Thread):
                 position = Position.read(self._flow.source, record.key, record.value, record.headers)
                 if position is not None:
                     self._positions[position.place] = position
+                former = Position.read(self._flow.former_source, record.key, record.value, record.headers)
+                if former is not None:
+                    self._former[former.place] = former
             elif record.key is not None:
                 self._forget(record.key)
         new = []
@@ -252,7 +257,9 @@ class Copier(threading.Thread):
         deleted and made anew, on either side, is another topic."""
         position = self._positions.get(place)
         if position is None:
-            return None
+            former = self._former.get(place)
+            ids = None if former is None else (former.source_id, former.target_id)
+            return former.next_offset if former is not None and ids == (pair.source_id, pair.remote_id) else None
         if position.source_id in (None, pair.source_id) and position.target_id in (None, pair.remote_id):
             return position.next_offset
         which = (

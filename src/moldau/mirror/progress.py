@@ -105,6 +105,8 @@ class Shared:
     groups: int = 0
     error: str = ""
     """What keeps the whole flow from going on; empty while it does."""
+    refused: str = ""
+    """Why the other workers of the flow let this one copy nothing."""
 
     @property
     def leads(self) -> bool:
@@ -133,7 +135,7 @@ class Shared:
         return self.partitions.setdefault(place, Progress(place, pair.remote))
 
     def _state(self, failed: int, partitions: int) -> str:
-        if self.error or (failed and failed == partitions):
+        if self.error or self.refused or (failed and failed == partitions):
             return "FAILED"
         return "DEGRADED" if failed or self.problems else "RUNNING"
 
@@ -144,7 +146,7 @@ class Shared:
         return {
             "flow": name,
             "state": self._state(failed, len(partitions)),
-            "error": self.error,
+            "error": self.refused or self.error,
             "lanes": sorted(self.lanes),
             "lag": sum(lags),
             "records": sum(each.records for each in partitions),

@@ -102,7 +102,7 @@ class RunningFlow:
         if flow.flag("emit.heartbeats.enabled"):
             self._threads.append(self._heart())
         if flow.enabled:
-            self._membership = Membership(flow.name, flow.writing, shared)
+            self._membership = Membership(flow.name, flow.writing, shared, str(flow.topics))
             self._threads += [self._membership, self._topics()]
             tasks = min(flow.number("tasks.max"), LANES)
             self._threads += [Copier(flow, shared, number, tasks) for number in range(tasks)]

@@ -66,6 +66,10 @@ class Choice:
             return False
         return self.unwanted is None or not self.unwanted.fullmatch(name)
 
+    def __str__(self) -> str:
+        wanted = self.wanted.pattern if self.wanted else ""
+        return f"{wanted} without {self.unwanted.pattern}" if self.unwanted else wanted
+
 
 @dataclass(frozen=True, slots=True)
 class Flow(ServiceSettings):
@@ -80,6 +84,8 @@ class Flow(ServiceSettings):
     reading: Mapping[str, str]
     """How the source is reached to read, under Java's names."""
     writing: Mapping[str, str]
+    former_source: str = ""
+    """Under this name positions count too, if they are of the very topics that are copied now."""
 
     @property
     def name(self) -> str:

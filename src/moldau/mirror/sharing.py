@@ -4,8 +4,11 @@ Members join a group of type `moldau-mirror` and tell which lanes they have; the
 spreads all lanes evenly, and leaves each where it is as far as that goes. Nobody stops before he knows what is his: a
 lane that two believe to have is written by the one that opened its transactional id last, and the other is told.
 
-    member      {"lanes": [0, 1]}
-    assignment  {"lanes": [0, 1, 2]}
+    member      {"lanes": [0, 1], "topics": "orders|sales"}
+    assignment  {"lanes": [0, 1, 2], "problem": ""}
+
+A lane holds partitions of every topic. So only members that choose the same topics can share them: who chooses others
+than the leader gets no lanes, and is told why, instead of copying a part of his own and leaving out a part of theirs.
 """
 
 from __future__ import annotations
@@ -58,13 +61,35 @@ def shared_out(held: Mapping[str, Iterable[int]], lanes: int = LANES) -> dict[st
     return found
 
 
+def assignments(told: Mapping[str, bytes], leader: str) -> dict[str, bytes]:
+    """Of each member, from what each has told. Pure."""
+    topics = {member: read_topics(content) for member, content in told.items()}
+    # Workers of former versions do not tell what they choose.
+    agreeing = {
+        member for member, chosen in topics.items() if None in (chosen, topics[leader]) or chosen == topics[leader]
+    }
+    lanes = shared_out({member: read_lanes(told[member]) for member in agreeing})
+    problem = (
+        f"the group copies topics={topics[leader]}: workers that share a flow have to choose the same topics; "
+        "what others are to copy needs a flow, or a group.id, of its own"
+    )
+    return {
+        member: json.dumps(
+            {"lanes": lanes[member]} if member in agreeing else {"lanes": [], "problem": problem}
+        ).encode()
+        for member in told
+    }
+
+
 def group_of(flow: str) -> str:
     return f"moldau-mirror-{flow}"
 
 
 class Membership(threading.Thread):
-    def __init__(self, flow: str, target: Mapping[str, str], shared: Shared) -> None:
+    def __init__(self, flow: str, target: Mapping[str, str], shared: Shared, topics: str) -> None:
+        """`topics`: what it chooses, as others that choose the same write it."""
         super().__init__(name=f"{flow}-membership", daemon=True)
+        self._topics = topics
         self._group = group_of(flow)
         waits_ms = str(SESSION_MS + REBALANCE_MS + 10_000)
         self._settings = ClientSettings.from_properties({**target, "request.timeout.ms": waits_ms})
@@ -125,7 +150,7 @@ class Membership(threading.Thread):
         return cluster.retrying(ask)
 
     def _join(self, cluster: Cluster) -> None:
-        told = json.dumps({"lanes": sorted(self._shared.lanes)}).encode()
+        told = json.dumps({"lanes": sorted(self._shared.lanes), "topics": self._topics}).encode()
         while True:
             request = JoinGroupRequest(
                 group_id=self._group,
@@ -147,20 +172,24 @@ class Membership(threading.Thread):
         self._sync(cluster, answer)
 
     def _sync(self, cluster: Cluster, joined: JoinGroupResponse) -> None:
-        assignments = []
+        shared: list[SyncGroupRequestAssignment] = []
         if joined.leader == joined.member_id:
-            held = {each.member_id: read_lanes(each.metadata) for each in joined.members}
-            assignments = [
-                SyncGroupRequestAssignment(member_id=member, assignment=json.dumps({"lanes": lanes}).encode())
-                for member, lanes in shared_out(held).items()
+            told = {each.member_id: bytes(each.metadata) for each in joined.members}
+            shared = [
+                SyncGroupRequestAssignment(member_id=member, assignment=content)
+                for member, content in assignments(told, joined.leader).items()
             ]
         request = SyncGroupRequest(
-            group_id=self._group, generation_id=self._generation, member_id=self._member, assignments=assignments
+            group_id=self._group, generation_id=self._generation, member_id=self._member, assignments=shared
         )
         answer = self._ask(cluster, request, SyncGroupResponse, SYNC_VERSION)
         if answer.error_code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID):
             return
         self._check(answer.error_code, "the assignment")
+        problem = read_problem(answer.assignment)
+        if problem and problem != self._shared.refused:
+            log.error("%s: nothing is copied by this worker: %s", self._group, problem)
+        self._shared.refused = problem
         mine = frozenset(read_lanes(answer.assignment))
         if mine != self._shared.lanes:
             log.info("%s: lanes %s", self._group, sorted(mine))
@@ -191,3 +220,19 @@ def read_lanes(content: Any) -> list[int]:
         return [int(lane) for lane in json.loads(bytes(content))["lanes"]]
     except (ValueError, KeyError, TypeError):
         return []
+
+
+def read_topics(content: Any) -> str | None:
+    return read_text(content, "topics")
+
+
+def read_problem(content: Any) -> str:
+    return read_text(content, "problem") or ""
+
+
+def read_text(content: Any, name: str) -> str | None:
+    try:
+        found = json.loads(bytes(content)).get(name)
+    except (ValueError, AttributeError):
+        return None
+    return found if isinstance(found, str) else None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.mirror.copying import LONGEST_SECONDS, is_due
 from moldau.mirror.progress import LANES, lane_of
-from moldau.mirror.sharing import shared_out
+from moldau.mirror.sharing import assignments, read_lanes, read_problem, shared_out
 from moldau.types.ids import TopicPartition
 
 
@@ -29,6 +31,26 @@ def test_lanes_stay_where_they_are() -> None:
     three = shared_out({**one, "c": []})
     assert all(set(three[member]) <= set(one[member]) for member in one)
     assert set(shared_out({"a": one["a"]})["a"]) == set(range(LANES))
+
+
+def told(lanes: list[int], **more: str) -> bytes:
+    return json.dumps({"lanes": lanes, **more}).encode()
+
+
+def test_only_those_share_lanes_who_choose_the_same_topics() -> None:
+    """A lane holds partitions of every topic: whoever does not choose one leaves it out, where he has the lane."""
+    found = assignments(
+        {
+            "a": told([0], topics="orders"),
+            "b": told([1], topics="sales"),
+            "c": told([], topics="orders"),
+            "d": told([2]),
+        },
+        "a",
+    )
+    assert sorted(lane for each in found.values() for lane in read_lanes(each)) == list(range(LANES))
+    assert read_lanes(found["b"]) == [] and "topics=orders" in read_problem(found["b"])
+    assert all(read_lanes(found[member]) and not read_problem(found[member]) for member in "acd")
 
 
 def test_the_partitions_of_a_topic_lie_in_lanes_of_their_own() -> None:

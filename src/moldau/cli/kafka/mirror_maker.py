@@ -1,22 +1,29 @@
 """kafka-mirror-maker: copy topics from one cluster to another under their own names, as the books print it.
 
 The program of Kafka before version 4, on the mirror of `moldau mirror`: each record once, its partition kept, positions
-in the target (topic `mm2-offsets.source.internal`) and not in a group of the source. A topic is read from its beginning
-unless `auto.offset.reset` says otherwise, where the old program began at the end. `--num.streams` threads copy. Java
-classes (`--message.handler`, `--consumer.rebalance.listener`) cannot be run.
+in the target (topic `mm2-offsets.source.internal`) and not in a group of the source. They belong to the consumer's
+`group.id` and the cluster that is read: processes with the same group share the work, and have to name the same topics;
+others know nothing of each other. A topic is read from its beginning unless `auto.offset.reset` says otherwise, where
+the old program began at the end. `--num.streams` threads copy. Java classes (`--message.handler`,
+`--consumer.rebalance.listener`) cannot be run.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import re
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from moldau.cli.kafka.options import OptionError, Options, Parser, ToolError, flag, value
 
+FORMER: Final = "source"
+"""What every cluster that is read was called before each had a name of its own."""
 JAVA: Final = ("message.handler", "message.handler.args", "consumer.rebalance.listener", "rebalance.listener.args")
 
 PARSER: Final = Parser(
@@ -37,8 +44,10 @@ PARSER: Final = Parser(
 
 
 def main(arguments: Sequence[str]) -> int:
+    from moldau.client.errors import ClientError
     from moldau.mirror.running import Mirror
     from moldau.mirror.settings import MirrorSettingsError, read_settings
+    from moldau.types.errors import KafkaError
 
     try:
         options = PARSER.parse(arguments)
@@ -47,9 +56,10 @@ def main(arguments: Sequence[str]) -> int:
     PARSER.require(options, "consumer.config", "producer.config")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        mirror = Mirror(read_settings(mirror_properties(options)))
-    except MirrorSettingsError as error:
+        settings = read_settings(mirror_properties(options))
+    except (MirrorSettingsError, ClientError, KafkaError) as error:
         raise ToolError(str(error)) from None
+    mirror = Mirror(replace(settings, flows=tuple(replace(flow, former_source=FORMER) for flow in settings.flows)))
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
@@ -68,9 +78,12 @@ def mirror_properties(options: Options) -> dict[str, str]:
     wanted = options.text("include") or options.text("whitelist")
     if not wanted:
         raise PARSER.missing("include")
+    read, written = of_cluster(options.text("consumer.config") or ""), of_cluster(options.text("producer.config") or "")
+    source = name_of(read)
     found = {
-        "clusters": "source, target",
-        "source->target.enabled": "true",
+        "clusters": f"{source}, target",
+        f"{source}->target.enabled": "true",
+        "offset.storage.topic": f"mm2-offsets.{FORMER}.internal",
         "topics": wanted,
         "topics.exclude": options.text("blacklist") or "",
         "replication.policy.class": "IdentityReplicationPolicy",
@@ -84,11 +97,23 @@ def mirror_properties(options: Options) -> dict[str, str]:
         "emit.checkpoints.enabled": "false",
         "emit.offset-syncs.enabled": "false",
     }
-    found |= of_cluster("source", options.text("consumer.config") or "")
-    return found | of_cluster("target", options.text("producer.config") or "")
+    found |= {f"{source}.{key}": text for key, text in read.items()}
+    return found | {f"target.{key}": text for key, text in written.items()}
 
 
-def of_cluster(alias: str, file: str) -> dict[str, str]:
+def name_of(consumer: Mapping[str, str]) -> str:
+    """Of the cluster that is read, as this group reads it: who has the same name shares lanes and positions."""
+    from moldau.client.cluster import Cluster
+    from moldau.client.settings import ClientSettings
+
+    group = consumer.get("group.id", "")
+    with Cluster(ClientSettings.from_properties(consumer)) as cluster:
+        found = cluster.retrying(lambda: cluster.metadata([])).cluster_id or ""
+    plain = re.sub(r"[^A-Za-z0-9_-]", "-", group)[:40]
+    return f"{plain}-{hashlib.sha256(f'{found}/{group}'.encode()).hexdigest()[:12]}"
+
+
+def of_cluster(file: str) -> dict[str, str]:
     from moldau.config import properties
 
     try:
@@ -103,4 +128,4 @@ def of_cluster(alias: str, file: str) -> dict[str, str]:
     oldest = {"smallest": "earliest", "largest": "latest"}
     if given.get("auto.offset.reset") in oldest:
         given["auto.offset.reset"] = oldest[given["auto.offset.reset"]]
-    return {f"{alias}.{key}": text for key, text in given.items()}
+    return given
