@@ -11,11 +11,18 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
+from moldau.client.cluster import Cluster
+from moldau.client.settings import ClientSettings
 from moldau.clients.admin import Admin
+from moldau.mirror.copying import Copier
+from moldau.mirror.settings import read_settings
+from moldau.mirror.watching import positions, store
 from tests.support.broker import Broker
 from tests.support.command import run
 from tests.support.mirroring import contents, flow, mirroring, producer, properties, wait_until_equal
@@ -307,3 +314,76 @@ def test_going_back_by_the_command(clusters: tuple[BrokerProcess, BrokerProcess]
     assert run("mirror", "start", back, "--until-current").code == 0
     home = contents(source.address, "returns", 2)
     assert [len(part) for part in home] == [10, 11] and home[1][-1][1] == b"written in the standby"
+
+
+def both_ways(source: str, target: str, topic: str) -> tuple[dict[str, str], dict[str, str]]:
+    given = properties({"a": source, "b": target}, topics=topic) | {
+        "replication.policy.class": "IdentityReplicationPolicy",
+        "emit.heartbeats.enabled": "false",
+    }
+    return given | {"a->b.enabled": "true"}, given | {"b->a.enabled": "true"}
+
+
+def copy_and_die_before_syncs(forth: dict[str, str], source: str, target: str, topic: str) -> None:
+    """What a worker leaves that is killed, or whose source dies, between its commit and the offset syncs."""
+    with pytest.MonkeyPatch.context() as patch, mirroring(forth):
+        patch.setattr(Copier, "_tell_source", lambda *_: None)
+        wait_until_equal(source, topic, target, topic, 2)
+
+
+def test_going_back_though_the_last_offset_syncs_were_lost(
+    clusters: tuple[BrokerProcess, BrokerProcess], tmp_path: Path
+) -> None:
+    source, target = (each.address for each in clusters)
+    fill(clusters[0], "failed-over", 20)
+    forth, back = both_ways(source, target, "failed-over")
+    with mirroring(forth):
+        wait_until_equal(source, "failed-over", target, "failed-over", 2)
+    sender = producer(source)
+    for number in range(10):
+        sender.produce("failed-over", b"late %d" % number, partition=number % 2)
+    assert sender.flush(30) == 0
+    copy_and_die_before_syncs(forth, source, target, "failed-over")
+    fill_more = producer(target)
+    fill_more.produce("failed-over", b"written in the standby", partition=1)
+    assert fill_more.flush(30) == 0
+    file = config(tmp_path, back)
+    assert run("mirror", "go-back", file, "b->a", "--yes").code == 0
+    assert run("mirror", "start", file, "--until-current").code == 0
+    home = [[value for _, value, *_ in part] for part in contents(source, "failed-over", 2)]
+    assert [len(part) for part in home] == [15, 16] and home[1][-1] == b"written in the standby"
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_going_back_by_offset_syncs_where_positions_do_not_tell(
+    clusters: tuple[BrokerProcess, BrokerProcess], tmp_path: Path, lost: bool
+) -> None:
+    """As with positions of MirrorMaker 2. What a transaction leaves behind its records is nothing that was copied."""
+    source, target = (each.address for each in clusters)
+    topic = f"syncs-lost-{lost}".lower()
+    fill(clusters[0], topic, 20)
+    forth, back = both_ways(source, target, topic)
+    with mirroring(forth):
+        wait_until_equal(source, topic, target, topic, 2)
+        if not lost:
+            send_in_transaction(source, topic, [b"one", b"two"])
+            wait_until_equal(source, topic, target, topic, 2)
+    if lost:
+        send_in_transaction(source, topic, [b"one", b"two"])
+        copy_and_die_before_syncs(forth, source, target, topic)
+    flowing = read_settings(forth).flow("a->b")
+    with Cluster(ClientSettings.from_properties(flowing.writing)) as cluster:
+        found = positions(flowing, cluster).values()
+    store(flowing, [replace(each, target_end=None) for each in found])
+    told = run("mirror", "go-back", config(tmp_path, back), "b->a", "--yes")
+    assert (told.code != 0) is lost, told.complaint
+    assert not lost or f"{topic}-1 was copied up to offset 13, but the offset syncs reach to 10 only" in told.complaint
+
+
+def send_in_transaction(address: str, topic: str, found: list[bytes]) -> None:
+    sender = Producer({"bootstrap.servers": address, "transactional.id": topic})
+    sender.init_transactions(30)
+    sender.begin_transaction()
+    for value in found:
+        sender.produce(topic, value, partition=1)
+    sender.commit_transaction(30)

@@ -7,7 +7,7 @@ his own records complete, and never waits for somebody who waits for him.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -37,11 +37,18 @@ ANYTHING: Final = 0
 class StateReader:
     """One topic; each call of `new` gives what was committed since the last one."""
 
-    def __init__(self, cluster: Cluster, topic: str, partitions: Iterable[int] | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        partitions: Iterable[int] | None = None,
+        begins: Mapping[int, int] | None = None,
+    ) -> None:
+        """`begins`: where not at the beginning."""
         self._cluster = cluster
         self._topic = topic
         self._only = None if partitions is None else frozenset(partitions)
-        self._positions: dict[int, int] = {}
+        self._positions: dict[int, int] = dict(begins or {})
         self._open: dict[tuple[int, int], list[Record]] = {}
         """What transactions have written that have not ended, by partition and producer."""
 

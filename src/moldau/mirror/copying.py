@@ -59,6 +59,8 @@ class Track:
     next_offset: int
     stored: int
     """The position in the target; differs from `next_offset` while something is not committed."""
+    target_end: int | None = None
+    """Behind the last copy, where that is known."""
 
 
 @dataclass(slots=True)
@@ -237,7 +239,8 @@ class Copier(threading.Thread):
             if stored is None:
                 new.append((lane, place, pair))
             else:
-                self._track(lane, place, pair, stored, stored)
+                self._track(lane, place, pair, stored.next_offset, stored.next_offset)
+                lane.tracks[place].target_end = stored.target_end
         if new:
             starts = offsets_at(self._source, [place for _, place, _ in new], self._start(), COMMITTED)
             for lane, place, pair in new:
@@ -252,16 +255,16 @@ class Copier(threading.Thread):
         if gone is not None:
             self._positions.pop(gone.place, None)
 
-    def _stored(self, place: TopicPartition, pair: Pair) -> int | None:
+    def _stored(self, place: TopicPartition, pair: Pair) -> Position | None:
         """Where to go on; None for the beginning. A position counts for the topics that it was made for: what was
         deleted and made anew, on either side, is another topic."""
         position = self._positions.get(place)
         if position is None:
             former = self._former.get(place)
             ids = None if former is None else (former.source_id, former.target_id)
-            return former.next_offset if former is not None and ids == (pair.source_id, pair.remote_id) else None
+            return former if ids == (pair.source_id, pair.remote_id) else None
         if position.source_id in (None, pair.source_id) and position.target_id in (None, pair.remote_id):
-            return position.next_offset
+            return position
         which = (
             f"{self._flow.source}'s {pair.source}"
             if position.source_id != pair.source_id
@@ -318,6 +321,8 @@ class Copier(threading.Thread):
                 lane.since = self._clocks.monotonic()
             lane.written += written
             lane.size += sum(outgoing.piece.size for _, outgoing in written)
+            for track, outgoing in written:
+                track.target_end = outgoing.base_offset + outgoing.piece.count
             for track, found in cuts:
                 track.next_offset = found.next_offset
 
@@ -356,7 +361,10 @@ class Copier(threading.Thread):
         by_partition: dict[int, list[Record]] = {}
         now = self._clocks.now_ms()
         for track in moved:
-            position = Position(track.progress.place, track.next_offset, track.pair.source_id, track.pair.remote_id)
+            pair = track.pair
+            position = Position(
+                track.progress.place, track.next_offset, pair.source_id, pair.remote_id, track.target_end
+            )
             key = position.key(self._flow.source)
             record = Record(position.value(), key, now, position.headers())
             by_partition.setdefault((murmur2(key) & POSITIVE) % self._partitions, []).append(record)

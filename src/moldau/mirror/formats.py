@@ -8,7 +8,8 @@
                        value  {"offset":7}, of the last record that was copied
 
 A string is an int16 length and UTF-8. Headers are ours; others do not read them: an offset sync says how many records
-from there on have followed each other in both logs, a position which topics (by id) it belongs to.
+from there on have followed each other in both logs, a position which topics (by id) it belongs to, and where in the
+target the copies end.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ CONNECTOR: Final = "MirrorSourceConnector"
 RUN_HEADER: Final = "moldau.run"
 SOURCE_ID_HEADER: Final = "moldau.source.topic"
 TARGET_ID_HEADER: Final = "moldau.target.topic"
+TARGET_END_HEADER: Final = "moldau.target.end"
 
 
 class ForeignRecord(ValueError):
@@ -157,12 +159,14 @@ class OffsetSync:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a partition of the source is copied, and between which topics that was."""
+    """How far a partition of the source is copied, between which topics that was, and how far the copies reach."""
 
     place: TopicPartition
     next_offset: int
     source_id: UUID | None = None
     target_id: UUID | None = None
+    target_end: int | None = None
+    """Behind the last copy; None where a former version, or MirrorMaker 2, has written this."""
 
     def key(self, cluster: str) -> bytes:
         return position_key(cluster, self.place)
@@ -172,7 +176,8 @@ class Position:
 
     def headers(self) -> Headers:
         named = ((SOURCE_ID_HEADER, self.source_id), (TARGET_ID_HEADER, self.target_id))
-        return tuple((name, found.bytes) for name, found in named if found is not None)
+        ids = tuple((name, found.bytes) for name, found in named if found is not None)
+        return ids if self.target_end is None else (*ids, (TARGET_END_HEADER, INT64.pack(self.target_end)))
 
     @classmethod
     def read(cls, cluster: str, key: bytes, value: bytes, headers: Headers = ()) -> Position | None:
@@ -187,9 +192,15 @@ class Position:
             return None
         if not isinstance(offset, int):
             return None
-        ids = dict(headers)
-        source, target = ids.get(SOURCE_ID_HEADER), ids.get(TARGET_ID_HEADER)
-        return cls(found, offset + 1, UUID(bytes=source) if source else None, UUID(bytes=target) if target else None)
+        more = dict(headers)
+        source, target, end = more.get(SOURCE_ID_HEADER), more.get(TARGET_ID_HEADER), more.get(TARGET_END_HEADER)
+        return cls(
+            found,
+            offset + 1,
+            UUID(bytes=source) if source else None,
+            UUID(bytes=target) if target else None,
+            INT64.unpack(end)[0] if end else None,
+        )
 
 
 def position_key(cluster: str, place: TopicPartition) -> bytes:

@@ -40,6 +40,8 @@ def test_positions_are_connects_offsets() -> None:
     assert position.value() == b'{"offset":7}'
     assert Position.read("us", position.key("us"), position.value(), position.headers()) == position
     assert Position.read("us", position.key("us"), position.value()) == Position(PLACE, 8)
+    reaching = Position(PLACE, 8, *ids, target_end=12)
+    assert Position.read("us", position.key("us"), position.value(), reaching.headers()) == reaching
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def reset(config: Path, name: str, wanted: list[str], *, yes: bool) -> None:
 
 def go_back(config: Path, name: str, *, yes: bool, output: Format) -> None:
     from moldau.cli.output import confirm
-    from moldau.mirror.returning import returns
+    from moldau.mirror.returning import CannotReturn, returns
     from moldau.mirror.watching import store
 
     settings = settings_of(config)
@@ -230,7 +230,10 @@ def go_back(config: Path, name: str, *, yes: bool, output: Format) -> None:
     forth = next(each for each in settings.known if (each.source, each.target) == (back.target, back.source))
     if not back.policy.keeps_names:
         raise CommandError("copies have names of their own: nothing needs to be done", exit_code=WRONG_USAGE)
-    found = returns(back, forth)
+    try:
+        found = returns(back, forth)
+    except CannotReturn as problem:
+        raise CommandError(str(problem), exit_code=FAILED) from None
     if not found:
         raise CommandError(f"{forth.name} has copied nothing that {back.name} would copy back", exit_code=NOT_FOUND)
     table = Table(
