@@ -325,3 +325,14 @@ def test_a_server_that_is_away_is_told(tmp_path: Path) -> None:
     absent = DocumentServer(tmp_path / "absent")
     with pytest.raises(AutoReconnect, match="Connection refused"):
         write(absent, "d", [record(0, {"v": 1})])
+
+
+def test_records_of_a_topic_that_was_made_anew_are_newer(server: DocumentServer, database: str) -> None:
+    write(server, database, [record(5, {"v": 5}, "a")], **BY_KEY)
+    write(server, database, [record(0, {"v": 0}, "a", generation=1)], **BY_KEY)
+    write(server, database, [record(6, {"v": 6}, "a")], **BY_KEY)
+    assert [each["v"] for each in server.documents(database, "t")] == [0]
+    inserted = {"collection": "p", "writemodel.strategy": "InsertOneDefaultStrategy"}
+    for generation in (0, 1):
+        write(server, database, [record(0, {"n": generation}, generation=generation)], **inserted)
+    assert [each["n"] for each in server.documents(database, "p")] == [0, 1]

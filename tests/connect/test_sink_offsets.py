@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.connect import SECONDS, ThreadWorker
 from tests.support.waiting import wait_until
@@ -72,6 +72,39 @@ def test_a_sinks_offsets_are_read_set_and_forgotten(
     assert offsets(worker, topic) == []
     assert worker.ask("PUT", f"/connectors/{topic}/resume")[0] == 202
     wait_until(lambda: lines(out) == numbers(0, 10) + numbers(7, 10) + numbers(0, 10), "all again", SECONDS)
+    worker.delete(topic)
+
+
+def make_anew(address: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.delete_topics([topic])[topic].result(60)
+    wait_until(lambda: topic not in admin.list_topics(timeout=30).topics, "it is gone", SECONDS)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_topic_that_was_made_anew_is_read_from_its_beginning(
+    worker: ThreadWorker, address: str, topic: str, tmp_path: Path, stopped: bool
+) -> None:
+    """Though the target knows that more records of the former one are written."""
+    out = tmp_path / "out"
+    send(address, topic, 0, 10)
+    worker.create(topic, connector_class="FileStreamSink", file=str(out), topics=topic)
+    wait_for_offset(worker, topic, 10)
+    if stopped:
+        worker.stop_connector(topic)
+    make_anew(address, topic)
+    send(address, topic, 100, 105)
+    if stopped:
+        assert worker.ask("PUT", f"/connectors/{topic}/resume")[0] == 202
+    wait_until(lambda: lines(out) == numbers(0, 10) + numbers(100, 105), "the five new ones", SECONDS)
+    wait_for_offset(worker, topic, 5)
+    worker.stop_connector(topic)
+    back = {"partition": {"kafka_topic": topic, "kafka_partition": 0}, "offset": {"kafka_offset": 3}}
+    assert worker.ask("PATCH", f"/connectors/{topic}/offsets", {"offsets": [back]})[0] == 200
+    assert worker.ask("PUT", f"/connectors/{topic}/resume")[0] == 202
+    expected = numbers(0, 10) + numbers(100, 105) + numbers(103, 105)
+    wait_until(lambda: lines(out) == expected, "two again", SECONDS)
     worker.delete(topic)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from moldau.connect.definitions import ConfigDef
 from moldau.types.ids import TopicPartition
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Position = dict[str, Any]
 Headers = Sequence[tuple[str, bytes | None]]
+GENERATION_BITS: Final = 48
+"""Offsets stay below for nine years of a million records a second, and 32 thousand topics of a name fit."""
 
 
 class RecordRefused(Exception):
@@ -104,11 +106,23 @@ class SinkRecord(NamedTuple):
     """Where it was read, which transforms do not change; offsets count there. Empty: `topic`."""
     raw: RawRecord | None = None
     """As it was read."""
+    generation: int = 0
+    """How often the topic was deleted and made anew since the connector first read it."""
 
     @property
     def source(self) -> TopicPartition:
         """The partition that `offset` belongs to."""
         return TopicPartition(self.source_topic or self.topic, self.partition)
+
+    @property
+    def order(self) -> int:
+        """The offset, as long as the topic is the one that it was; records of one that was made anew come behind all
+        of those before. What a target remembers, and names of records in it, are made of this."""
+        return order_of(self.generation, self.offset)
+
+
+def order_of(generation: int, offset: int) -> int:
+    return (generation << GENERATION_BITS) + offset
 
 
 class Connector:
@@ -170,8 +184,10 @@ class SinkConnector(Connector):
         raise problem
 
     def write(self, records: Iterator[SinkRecord]) -> None:
-        """Everything of a batch that one task has, ordered within each partition; durable when it returns."""
+        """Everything of a batch that one task has, ordered within each partition; durable when it returns. A target
+        that remembers how far it is compares the `order` of records, never their offsets."""
         raise NotImplementedError
 
     def alter(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Somebody set the connector's offsets, None for unknown again; it does not run. For targets that remember."""
+        """Somebody set the connector's offsets, None for unknown again; it does not run. For targets that remember:
+        these are orders."""

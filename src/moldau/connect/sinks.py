@@ -46,9 +46,13 @@ class SinkQuery:
         self._outlines = Outlines(job)
         self._scratch = tempfile.mkdtemp(prefix="moldau-connect-")
         self._query: StreamingQuery | None = None
+        self._generations: dict[str, int] = {}
 
-    def start(self, offsets: Mapping[TopicPartition, int]) -> StreamingQuery:
-        """`offsets`: where to begin, for every partition that there is."""
+    def start(
+        self, offsets: Mapping[TopicPartition, int], generations: Mapping[str, int] | None = None
+    ) -> StreamingQuery:
+        """`offsets`: where to begin, for every partition that there is. `generations`: of topics made anew."""
+        self._generations = dict(generations or {})
         job = self._job
         if job.errors.dead_letters:
             make_topic(job)
@@ -85,8 +89,9 @@ class SinkQuery:
             if ready is None:
                 return
             writing = Writing(
-                job.place, dict(job.config), job.errors.tolerated, LetterTopic.of(job), ready.kinds, LetterLog.of(job)
-            )
+                job.place, dict(job.config), job.errors.tolerated, LetterTopic.of(job), ready.kinds, LetterLog.of(job),
+                self._generations,
+            )  # fmt: skip
             rows = ready.frame.mapInArrow(writing, OUTCOME).collect()
         finally:
             cached.unpersist()
@@ -128,6 +133,8 @@ class Writing:
     """What records have of their own, by part and number."""
     log: LetterLog | None = None
     """Where the record is told that ends the task."""
+    generations: Mapping[str, int] = field(default_factory=dict)
+    """Of topics."""
     task: int = 0
     letters: list[DeadLetter] = field(default_factory=list)
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -170,7 +177,8 @@ class Writing:
                 if row[ERROR] is not None:
                     self._bad(row)
                 else:
-                    yield record_of(row, readers.get((row[PART], row[OWN]), (None, None)))
+                    generation = self.generations.get(row["_source_topic"], 0)
+                    yield record_of(row, readers.get((row[PART], row[OWN]), (None, None)), generation)
 
     def _bad(self, row: Mapping[str, Any]) -> None:
         letter = DeadLetter.of(row, row[ERROR], self.task)
@@ -198,7 +206,7 @@ class Writing:
         self.letters.append(replace(letter, is_sent=writer is not None))
 
 
-def record_of(row: Mapping[str, Any], readers: Sequence[Reader | None]) -> SinkRecord:
+def record_of(row: Mapping[str, Any], readers: Sequence[Reader | None], generation: int = 0) -> SinkRecord:
     key, value = (
         found if reader is None else reader(found)
         for reader, found in zip(readers, (row[f"{side}_{row[PART]}"] for side in SIDES), strict=True)
@@ -208,7 +216,7 @@ def record_of(row: Mapping[str, Any], readers: Sequence[Reader | None]) -> SinkR
     raw = RawRecord(row["_raw_key"], row["_raw_value"], headers_of(row["_raw_headers"]))
     return SinkRecord(
         row["topic"], row["_source_partition"], row["offset"], millis, key, value, headers_of(row.get("headers")),
-        row["_source_topic"], raw,
+        row["_source_topic"], raw, generation,
     )  # fmt: skip
 
 

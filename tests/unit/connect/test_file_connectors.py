@@ -219,6 +219,13 @@ def test_records_that_were_written_are_left_out(path: Path) -> None:
     assert path.read_text().split() == ["0:0", "0:1", "0:2", "0:3", "0:4", "1:0"]
 
 
+def test_records_of_a_topic_that_was_made_anew_are_no_repetitions(path: Path) -> None:
+    sink(path).write(some(0, 3))
+    for _ in range(2):
+        sink(path).write(each._replace(generation=1, value="new") for each in some(0, 1))
+    assert path.read_text().split() == ["0:0", "0:1", "0:2", "new"]
+
+
 def write_twice(path: Path) -> None:
     sink(path).write(some(2, 4))
     sink(path).write(some(4, 6))

@@ -393,6 +393,14 @@ def test_records_that_come_again_are_left_out_even_without_a_key(url: str) -> No
     assert run(url, offsets) == [("out", "topic", 0, 5), ("out", "topic", 1, 1)]
 
 
+def test_records_of_a_topic_that_was_made_anew_are_no_repetitions(url: str) -> None:
+    write(url, [record(offset, {"n": offset}) for offset in range(3)])
+    for _ in range(2):
+        write(url, [record(0, {"n": 100})._replace(generation=1)])
+    write(url, [record(offset, {"n": offset}) for offset in range(3)])
+    assert run(url, "SELECT n FROM t ORDER BY n") == [(0,), (1,), (2,), (100,)]
+
+
 def test_a_batch_that_fails_leaves_nothing(url: str) -> None:
     run(url, "CREATE TABLE t (n INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (2)")
     with pytest.raises(RecordRefused, match="topic-0 at offset 1: IntegrityError: UNIQUE constraint failed"):

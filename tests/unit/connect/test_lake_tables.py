@@ -248,3 +248,11 @@ def test_delta_tables_lie_in_buckets_by_topic() -> None:
         given = {name.removeprefix("store.options."): value for name, value in options.items()}
         table = deltalake.DeltaTable("s3://lake/t", storage_options=given)
         assert sorted(table.to_pyarrow_table().column("n").to_pylist()) == [0, 1, 2, 3]
+
+
+def test_records_of_a_topic_that_was_made_anew_are_no_repetitions(lake: Lake) -> None:
+    lake.write(*some(0, 4))
+    for _ in range(2):
+        lake.write(*(each._replace(generation=1, value={"n": each.offset + 100}) for each in some(0, 2)))
+    lake.write(*some(0, 4))
+    assert sorted(lake.rows("n", "kafka_offset")) == [(n, n % 100) for n in (0, 1, 2, 3, 100, 101)]

@@ -66,6 +66,16 @@ def test_documents_are_named_by_keys_and_the_newest_stays(server: BulkServer) ->
     assert server.documents("t")["a"] == {"v": 3}
 
 
+def test_records_of_a_topic_that_was_made_anew_are_newer(server: BulkServer) -> None:
+    Writer(server).write([record(7, {"v": 1})])
+    Writer(server).write([record(0, {"v": 2}, generation=1)])
+    Writer(server).write([record(8, {"v": "of a worker that was paused"})])
+    assert server.documents("t") == {"a": {"v": 2}}
+    for generation in (0, 1):
+        Writer(server, **{"key.ignore": "true"}).write([record(0, {"v": 3}, topic="p", generation=generation)])
+    assert list(server.documents("p")) == ["p+0+0", f"p+0+{1 << 48}"]
+
+
 def test_places_are_ids_where_keys_are_ignored(server: BulkServer) -> None:
     several = [
         record(0, {"v": 1}, None),

@@ -59,7 +59,7 @@ class DeltaSink(SinkConnector):
         if table is None:
             return
         begins = {place: self._written(table, place) for place in {record.source for record in records}}
-        fresh = [record for record in records if record.offset >= begins[record.source]]
+        fresh = [record for record in records if record.order >= begins[record.source]]
         rows = rows_of(fresh, self.config[PREFIX], self.refuse)
         if not rows:
             return
@@ -68,7 +68,7 @@ class DeltaSink(SinkConnector):
         if not self.config["table.evolve"]:
             refuse_new_columns(url, existing, content)
         # Against the state that `begins` is of: a commit of the same application since then is a conflict.
-        ends = {record.source: record.offset + 1 for record in fresh}
+        ends = {record.source: record.order + 1 for record in fresh}
         transactions = [Transaction(self._application(place), end) for place, end in ends.items()]
         write_deltalake(
             table,

@@ -205,7 +205,7 @@ class ElasticsearchSink(SinkConnector):
         by_key = not self.config["key.ignore"] and record.topic not in self.config["topic.key.ignore"]
         if record.value is None and (self._on_null != DELETE or not by_key):
             raise RecordRefused(f"{place_of(record)} is a tombstone, and behavior.on.null.values is not delete")
-        document_id = key_text(record) if by_key else f"{record.source.topic}+{record.partition}+{record.offset}"
+        document_id = key_text(record) if by_key else f"{record.source.topic}+{record.partition}+{record.order}"
         if not document_id or len(document_id.encode()) > MOST_ID_BYTES:
             raise RecordRefused(f"{place_of(record)}: a key of {len(document_id)} characters cannot be a document's id")
         head: dict[str, Any] = {"_index": index, "_id": document_id}
@@ -225,7 +225,7 @@ class ElasticsearchSink(SinkConnector):
     def _version(self, record: SinkRecord) -> int:
         name = self.config["external.version.header"]
         if not name:
-            return record.offset
+            return record.order
         for header, value in reversed(record.headers):
             if header == name and value is not None and value.isdigit():
                 return int(value)

@@ -219,10 +219,10 @@ class FileSink(SinkConnector):
         offsets = dict(companion.offsets)
         for record in records:
             place = str(record.source)
-            if record.offset < offsets.get(place, 0):
+            if record.order < offsets.get(place, 0):
                 continue
             pieces.append(line_of(record.value))
-            offsets[place] = record.offset + 1
+            offsets[place] = record.order + 1
             if len(pieces) == ROWS:
                 yield pieces, dict(offsets)
                 pieces = []

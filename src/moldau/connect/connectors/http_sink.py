@@ -216,8 +216,8 @@ class HttpSink(SinkConnector):
         kind = "application/json" if self._format == JSON else "text/plain; charset=utf-8"
         headers = {"Content-Type": kind} if body is not None else {}
         first, last = records[0], records[-1]
-        name = f"{first.source.topic}+{first.partition}+{first.offset}"
-        headers["Idempotency-Key"] = f"{name}-{last.offset}" if len(records) > 1 else name
+        name = f"{first.source.topic}+{first.partition}+{first.order}"
+        headers["Idempotency-Key"] = f"{name}-{last.order}" if len(records) > 1 else name
         answer = self._open().call(method, url, body, {**headers, **self._headers})
         if answer.ok or (method == "DELETE" and answer.status in (404, 410)):
             return

@@ -100,7 +100,7 @@ class IcebergSink(SinkConnector):
         if table is None:
             return
         offsets = self._offsets(table)
-        fresh = [record for record in records if record.offset >= offsets.get(str(record.source), 0)]
+        fresh = [record for record in records if record.order >= offsets.get(str(record.source), 0)]
         rows = rows_of(fresh, self.config[PREFIX], self.refuse)
         if not rows:
             return
@@ -109,7 +109,7 @@ class IcebergSink(SinkConnector):
         evolve = self.config["iceberg.tables.evolve-schema-enabled"]
         if not evolve:
             refuse_new_columns(name, existing, content)
-        told = json.dumps(offsets | {str(record.source): record.offset + 1 for record in fresh})
+        told = json.dumps(offsets | {str(record.source): record.order + 1 for record in fresh})
         without_retries(table)
         with table.transaction() as transaction:
             if evolve:

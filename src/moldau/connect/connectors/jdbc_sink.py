@@ -127,13 +127,13 @@ class JdbcSink(SinkConnector):
         name, place = self.config["name"], batch[0].source
         # Locks the row: another worker with the same partition waits here, and finds that it is written.
         begin = self._tables.next_offset(connection, name, place.topic, place.partition)
-        fresh = [record for record in batch if record.offset >= begin]
+        fresh = [record for record in batch if record.order >= begin]
         if not fresh:
             return
         rows = self._rows(fresh)
         for _, alike in groupby(rows, lambda row: (row.table, row.kind, tuple(row.fields))):
             self._apply(connection, list(alike))
-        self._tables.set_offset(connection, name, place.topic, place.partition, fresh[-1].offset + 1)
+        self._tables.set_offset(connection, name, place.topic, place.partition, fresh[-1].order + 1)
 
     def _rows(self, records: Iterable[SinkRecord]) -> list[Row]:
         """Records that fit no row are refused one by one."""
@@ -162,7 +162,7 @@ class JdbcSink(SinkConnector):
         names = list(self.config["pk.fields"])
         match self.config["pk.mode"]:
             case "kafka":
-                return dict(zip(names or PLACE, (*record.source, record.offset), strict=True))
+                return dict(zip(names or PLACE, (*record.source, record.order), strict=True))
             case "record_key":
                 if isinstance(record.key, dict):
                     return picked(record, record.key, names or list(record.key))

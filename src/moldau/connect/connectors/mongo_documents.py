@@ -70,7 +70,7 @@ def id_strategy(config: Mapping[str, Any]) -> IdOf:
     name = simple_name(config["document.id.strategy"])
     match name:
         case "KafkaMetaDataStrategy":
-            return lambda record, _: f"{record.source.topic}#{record.partition}#{record.offset}"
+            return lambda record, _: f"{record.source.topic}#{record.partition}#{record.order}"
         case "BsonOidStrategy":
             return lambda record, _: object_id(record)
         case "UuidStrategy":
@@ -92,7 +92,7 @@ def id_strategy(config: Mapping[str, Any]) -> IdOf:
 
 
 def digest_of(record: SinkRecord) -> bytes:
-    place = f"{record.source.topic}#{record.partition}#{record.offset}"
+    place = f"{record.source.topic}#{record.partition}#{record.order}"
     return hashlib.sha256(place.encode()).digest()
 
 

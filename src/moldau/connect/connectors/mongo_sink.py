@@ -261,7 +261,7 @@ class MongoSink(SinkConnector):
         guarded = guarded and bool(self.config["offset.field"])
         whole = {ID: document_id, **{name: value for name, value in document.items() if name != ID}}
         if guarded:
-            place = {"topic": record.source.topic, "partition": record.partition, "offset": record.offset}
+            place = {"topic": record.source.topic, "partition": record.partition, "offset": record.order}
             whole[self.config["offset.field"]] = place
         content = encoded(record, whole)
         chosen = self._filter(record, document_id, guarded=guarded)
@@ -288,7 +288,7 @@ class MongoSink(SinkConnector):
         as_far = {
             f"{field}.topic": record.source.topic,
             f"{field}.partition": record.partition,
-            f"{field}.offset": {"$gte": record.offset},
+            f"{field}.offset": {"$gte": record.order},
         }
         return {ID: document_id, "$nor": [as_far]}
 
@@ -389,7 +389,7 @@ def has_come_to(place: Any, record: SinkRecord) -> bool:
     if not isinstance(place, Mapping):
         return False
     of_this = place.get("topic") == record.source.topic and place.get("partition") == record.partition
-    return of_this and int(place.get("offset", -1)) >= record.offset
+    return of_this and int(place.get("offset", -1)) >= record.order
 
 
 def name_of(document_id: Any) -> bytes:

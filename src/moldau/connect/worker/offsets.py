@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from moldau.connect.interface import order_of
 from moldau.connect.task import Job
 from moldau.connect.worker.errors import bad_request
+from moldau.connect.worker.generations import generations_now
 from moldau.connect.worker.positions import PositionTables, group_offsets, set_group_offsets
 from moldau.types.ids import TopicPartition
 
@@ -34,7 +36,7 @@ def alter(job: Job, tables: PositionTables, body: Mapping[str, Any]) -> dict[str
     if job.is_source:
         alter_source(job, tables, pairs)
     else:
-        alter_sink(job, parsed(pairs))
+        alter_sink(job, tables, parsed(pairs))
     return {"message": "The offsets for this connector have been altered successfully"}
 
 
@@ -43,7 +45,7 @@ def reset(job: Job, tables: PositionTables) -> dict[str, str]:
         found = tables.table(job.offsets_topic).of_connector(job.offsets_name)
         alter_source(job, tables, [(partition, None) for partition, _ in found])
     else:
-        alter_sink(job, dict.fromkeys(group_offsets(job)))
+        alter_sink(job, tables, dict.fromkeys(group_offsets(job)))
     return {"message": "The offsets for this connector have been reset successfully"}
 
 
@@ -62,10 +64,15 @@ def alter_source(job: Job, tables: PositionTables, pairs: list[tuple[Any, Any]])
         tables.table(job.offsets_topic).set(job.offsets_name, pairs)
 
 
-def alter_sink(job: Job, offsets: Mapping[TopicPartition, int | None]) -> None:
+def alter_sink(job: Job, tables: PositionTables, offsets: Mapping[TopicPartition, int | None]) -> None:
+    generations = generations_now(job, tables.table(job.offsets_topic), {place.topic for place in offsets})
+    orders = {
+        place: None if offset is None else order_of(generations[place.topic], offset)
+        for place, offset in offsets.items()
+    }
     sink = job.sink()
     try:
-        sink.alter(offsets)
+        sink.alter(orders)
     finally:
         sink.close()
     set_group_offsets(job, offsets)

@@ -22,6 +22,7 @@ from moldau.connect.sinks import SinkQuery
 from moldau.connect.sources import Share, SourceQuery, fence_all, shares_of
 from moldau.connect.task import Job
 from moldau.connect.worker.confirming import Confirming, wants_to_know
+from moldau.connect.worker.generations import generations_now
 from moldau.connect.worker.group_offsets import NONE as NO_RESET
 from moldau.connect.worker.group_offsets import POLICY, begin_offsets, has_gone, topics_now
 from moldau.connect.worker.jvm import how_it_ended
@@ -358,7 +359,8 @@ class Runner:
         make_topics(job, ())
         query = SinkQuery(self._spark, job)
         run.queries.append(query)
-        run.streaming.append(query.start(begin_offsets(job, topics)))
+        generations = generations_now(job, self._positions.table(job.offsets_topic), topics)
+        run.streaming.append(query.start(begin_offsets(job, topics), generations))
         return True
 
     # -- looking after it --------------------------------------------------------------------------------------------
