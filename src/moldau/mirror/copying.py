@@ -296,7 +296,11 @@ class Copier(threading.Thread):
                 self._source_refused(lane, track, part)
                 continue
             track.progress.end = part.end
-            if part.offset != track.next_offset or not memoryview(part.records).nbytes:
+            if part.offset != track.next_offset:
+                # An error has interrupted the use of an answer, while the fetcher went on behind it.
+                self._fetcher.seek(part.place, track.pair.source_id, track.next_offset)
+                continue
+            if not memoryview(part.records).nbytes:
                 continue
             total += memoryview(part.records).nbytes
             try:

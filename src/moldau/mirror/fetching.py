@@ -16,7 +16,7 @@ from uuid import UUID
 from moldau.client.cluster import Cluster, check
 from moldau.client.connection import Connection
 from moldau.client.core import Pending
-from moldau.client.errors import ClientError, ConnectionLost
+from moldau.client.errors import ClientError
 from moldau.client.settings import Address
 from moldau.client.states import COMMITTED
 from moldau.kernels import skim_batches
@@ -87,7 +87,7 @@ class Fetcher:
         """The parts of one answer that say something; none where nothing came in time."""
         try:
             self._ask()
-        except (ConnectionLost, KafkaError):
+        except (ClientError, KafkaError, OSError):
             self._pause()
             raise
         for node in self._readable(seconds):
@@ -188,7 +188,7 @@ class Fetcher:
                 aborted = [(one.producer_id, one.first_offset) for one in each.aborted_transactions or ()]
                 parts.append(Part(place, offset, records if count else b"", aborted, each.last_stable_offset))
         self._busy = any(memoryview(part.records).nbytes for part in parts)
-        with contextlib.suppress(ConnectionLost, KafkaError):
+        with contextlib.suppress(ClientError, KafkaError, OSError):
             self._ask()  # what goes wrong here will go wrong again, when it can be told without losing these parts
         yield from parts
 
