@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from moldau.connect.exactness import take_over
+from moldau.connect.sources import SourceQuery
+from moldau.connect.worker.runner import shares_now
 from tests.support.broker import Broker
 from tests.support.connect import JSON, SECONDS, ThreadWorker, WorkerProcess, records, values, worker_properties
 from tests.support.waiting import wait_until
@@ -99,6 +102,39 @@ def test_offsets_are_read_set_and_forgotten_while_a_connector_is_stopped(
     assert worker.ask("DELETE", f"/connectors/{topic}/offsets")[0] == 200
     assert worker.ask("GET", f"/connectors/{topic}/offsets")[1] == {"offsets": []}
     worker.delete(topic)
+
+
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+def test_who_does_not_know_that_a_connector_is_stopped_cannot_write_over_its_new_offsets(
+    worker: ThreadWorker, spark: SparkSession, address: str, topic: str, tmp_path: Path, method: str
+) -> None:
+    """A worker that was paused all the time, and goes on with its query."""
+    file = tmp_path / "test.txt"
+    file.write_text("one\n")
+    worker.create(topic, connector_class="FileStreamSource", file=str(file), topic=topic)
+    assert values(address, topic, 1) == [b"one"]
+    worker.stop_connector(topic)
+    assert worker.worker is not None
+    job = worker.worker.herder.job(topic)
+    (share,) = shares_now(job)
+    believer = SourceQuery(spark, job, share, take_over(job.client, share.identity))
+    query = believer.start([{"position": 4}])
+    try:
+        with file.open("a") as lines:
+            lines.write("two\n")
+        assert values(address, topic, 2) == [b"one", b"two"]
+        place = {"partition": {"filename": str(file)}, "offset": {"position": 0}}
+        body = {"offsets": [place]} if method == "PATCH" else None
+        assert worker.ask(method, f"/connectors/{topic}/offsets", body)[0] == 200
+        with file.open("a") as lines:
+            lines.write("three\n")
+        wait_until(lambda: not query.isActive, "it is locked out", SECONDS)
+        assert "TakenOver" in str(query.exception())
+        wanted = {"offsets": [place] if method == "PATCH" else []}
+        assert worker.ask("GET", f"/connectors/{topic}/offsets") == (200, wanted)
+    finally:
+        believer.stop()
+        worker.delete(topic)
 
 
 def test_what_stands_elsewhere_is_looked_up_and_told_nobody(

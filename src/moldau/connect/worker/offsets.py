@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from moldau.connect.interface import order_of
+from moldau.connect.sources import fence_all
 from moldau.connect.task import Job
 from moldau.connect.worker.errors import bad_request
 from moldau.connect.worker.generations import generations_now
@@ -42,6 +43,7 @@ def alter(job: Job, tables: PositionTables, body: Mapping[str, Any]) -> dict[str
 
 def reset(job: Job, tables: PositionTables) -> dict[str, str]:
     if job.is_source:
+        fence_all(job, ())  # what it would commit until then is to be forgotten too
         found = tables.table(job.offsets_topic).of_connector(job.offsets_name)
         alter_source(job, tables, [(partition, None) for partition, _ in found])
     else:
@@ -61,6 +63,8 @@ def alter_source(job: Job, tables: PositionTables, pairs: list[tuple[Any, Any]])
     finally:
         source.close()
     if pairs:
+        # A worker that was paused while the connector was stopped does not know, and would write over it.
+        fence_all(job, ())
         tables.table(job.offsets_topic).set(job.offsets_name, pairs)
 
 
