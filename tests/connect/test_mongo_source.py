@@ -136,6 +136,45 @@ def test_documents_that_are_there_come_first_and_then_what_changes(
     mixed.close()
 
 
+MATCHING = {"pipeline": '[{"$match": {"fullDocument.ok": true}}]', "change_stream_full_document": "updateLookup"}
+
+
+def test_a_stretch_ends_where_it_did_though_less_of_it_matches_now(
+    server: DocumentServer, people: Collection[Any]
+) -> None:
+    """A document that is looked up is as it is now."""
+    reader = Reader(server, people, **MATCHING)
+    reader.records()
+    people.insert_one({"_id": 1, "ok": True})
+    people.update_one({"_id": 1}, {"$set": {"v": 1}})
+    end = reader.source.latest(reader.stream, reader.position)
+    assert end is not None and end["events"] == 2
+    people.update_one({"_id": 1}, {"$set": {"ok": False}})
+    people.insert_one({"_id": 2, "ok": True})
+    assert [told(each)[:2] for each in reader.source.read(reader.stream, reader.position, end)] == [
+        ("insert", {"_id": 1})
+    ]
+    reader.position = end
+    assert [told(each)[:2] for each in reader.records(1)] == [("insert", {"_id": 2})]
+    reader.source.close()
+
+
+def test_a_stretch_ends_where_it_did_though_more_of_it_matches_now(
+    server: DocumentServer, people: Collection[Any]
+) -> None:
+    reader = Reader(server, people, **MATCHING)
+    reader.records()
+    people.insert_one({"_id": 1, "ok": True})
+    people.update_one({"_id": 1}, {"$set": {"ok": False}})
+    people.insert_one({"_id": 2, "ok": True})
+    end = reader.source.latest(reader.stream, reader.position)
+    assert end is not None and end["events"] == 2
+    people.update_one({"_id": 1}, {"$set": {"ok": True}})
+    found = [told(each) for each in reader.source.read(reader.stream, reader.position, end)]
+    assert [(kind, document["_id"]) for kind, _, document in found] == [("insert", 1), ("update", 1), ("insert", 2)]
+    reader.source.close()
+
+
 def test_documents_alone_with_tombstones_for_deletes(server: DocumentServer, people: Collection[Any]) -> None:
     only = {"publish_full_document_only": "true", "output_json_formatter": "SimplifiedJson"}
     silent = Reader(server, people, **only)
