@@ -11,7 +11,7 @@ import pytest
 
 from moldau.connect.connectors.file_rotation import FileGone
 from moldau.connect.connectors.files import Companion, FileChanged, FileSink, FileSource
-from moldau.connect.interface import Position, SinkRecord
+from moldau.connect.interface import Position, SinkRecord, StreamsChanged
 from moldau.types.ids import TopicPartition
 from tests.support.deaths import Deaths
 
@@ -206,6 +206,22 @@ def test_a_position_of_kafkas_own_is_understood(path: Path) -> None:
 
 def sink(path: Path) -> FileSink:
     return FileSink({"file": str(path), "name": "out"})
+
+
+def test_what_is_truncated_between_two_looks_is_not_taken_for_read(path: Path) -> None:
+    """As copytruncate does; its new content is shorter, or longer, than what was to be read."""
+    for fresh in ("", "x\n", "x" * 100):
+        path.write_text("one\ntwo\n")
+        source = FileSource({"file": str(path), **FileSource.CONFIG.checked({"file": str(path), "topic": "t"})})
+        (stream,) = source.streams()
+        end = source.latest(stream, None)
+        assert end is not None
+        with path.open("r+") as file:
+            file.truncate()
+            file.write(fresh)
+        with pytest.raises(StreamsChanged, match="was truncated, or replaced, while it was read"):
+            list(source.read(stream, None, end))
+        source.close()
 
 
 def some(first: int, last: int, partition: int = 0) -> Iterator[SinkRecord]:

@@ -27,7 +27,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Final
 from moldau.config.definition import ConfigType
 from moldau.connect.connectors.file_rotation import FileGone, Held, begun_after, find_inode, is_tolerant
 from moldau.connect.definitions import REQUIRED, ConfigDef, Key, at_least, not_empty
-from moldau.connect.interface import Position, SinkConnector, SinkRecord, SourceConnector, Stream
+from moldau.connect.interface import Position, SinkConnector, SinkRecord, SourceConnector, Stream, StreamsChanged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -148,6 +148,9 @@ class FileSource(SourceConnector):
         with path.open("rb") as file:
             file.seek(end["from"])
             content = file.read(end["position"] - end["from"])
+            # Afterwards: what was truncated before, or while that was read, shows here.
+            if checksum_of(file, end["position"]) != end["check"]:
+                raise StreamsChanged(f"{path} was truncated, or replaced, while it was read")
         lines = content.decode("utf-8", "replace").encode().splitlines()
         for at in range(0, len(lines), ROWS):
             yield pa.RecordBatch.from_pydict({"value": pa.array(lines[at : at + ROWS], pa.binary()).cast(pa.string())})
@@ -181,8 +184,12 @@ def end_of_lines(path: Path, begin: int, most: int) -> int:
 
 def checksum(path: Path, position: int) -> int:
     with path.open("rb") as file:
-        file.seek(max(0, position - CHECKED_BYTES))
-        return zlib.crc32(file.read(min(position, CHECKED_BYTES)))
+        return checksum_of(file, position)
+
+
+def checksum_of(file: IO[bytes], position: int) -> int:
+    file.seek(max(0, position - CHECKED_BYTES))
+    return zlib.crc32(file.read(min(position, CHECKED_BYTES)))
 
 
 def is_continued(path: Path, position: Position) -> bool:
