@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from moldau.connect.worker.group_offsets import places_now
 from tests.support.connect import SECONDS, ThreadWorker
 from tests.support.waiting import wait_until
 
@@ -72,6 +73,28 @@ def test_a_sinks_offsets_are_read_set_and_forgotten(
     assert offsets(worker, topic) == []
     assert worker.ask("PUT", f"/connectors/{topic}/resume")[0] == 202
     wait_until(lambda: lines(out) == numbers(0, 10) + numbers(7, 10) + numbers(0, 10), "all again", SECONDS)
+    worker.delete(topic)
+
+
+def test_an_offset_behind_the_last_stable_one_is_a_place(
+    worker: ThreadWorker, address: str, topic: str, tmp_path: Path
+) -> None:
+    """Of a sink that reads what is not committed, while a transaction is open."""
+    send(address, topic, 0, 3)
+    writer = Producer({"bootstrap.servers": address, "transactional.id": topic})
+    writer.init_transactions(60)
+    writer.begin_transaction()
+    for number in range(3, 6):
+        writer.produce(topic, f"{number}".encode(), partition=0)
+    writer.flush(60)
+    overrides = {"consumer.override.isolation.level": "read_uncommitted"}
+    worker.create(topic, connector_class="FileStreamSink", file=str(tmp_path / "out"), topics=topic, **overrides)
+    wait_for_offset(worker, topic, 6)
+    worker.stop_connector(topic)
+    assert worker.worker is not None
+    (place,) = places_now(worker.worker.herder.job(topic), {topic: [0]}).values()
+    assert (place.committed, place.is_gone) == (6, False)
+    writer.abort_transaction(60)
     worker.delete(topic)
 
 

@@ -85,7 +85,9 @@ def begin_offsets(job: Job, topics: Mapping[str, Sequence[int]]) -> dict[TopicPa
 
 
 def places_now(job: Job, topics: Mapping[str, Sequence[int]]) -> dict[TopicPartition, Place]:
-    consumer = Consumer({**translate(job.consumer_kafka), "group.id": job.sink_group})
+    # To the end of the log: a sink that reads what is not committed has its offsets behind the last stable one.
+    settings = {**translate(job.consumer_kafka), "group.id": job.sink_group, "isolation.level": "read_uncommitted"}
+    consumer = Consumer(settings)
     asked = [ClientPlace(name, number) for name, numbers in topics.items() for number in numbers]
     found = {}
     try:
