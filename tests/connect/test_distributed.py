@@ -101,3 +101,21 @@ def append_lines(file: Path, stop: threading.Event) -> None:
         with file.open("a") as lines:
             lines.write(f"{number}\n")
         number += 1
+
+
+def test_a_group_that_has_stopped_says_that_nobody_runs_its_connectors(
+    spark: SparkSession, settings: dict[str, str], address: str, topic: str, tmp_path: Path
+) -> None:
+    config = {"connector.class": "FileStreamSink", "file": str(tmp_path / "out"), "topics": topic}
+    body = {"name": topic, "config": config, "initial_state": "PAUSED"}
+    with DistributedWorker({**settings, "admin.listeners": ""}, spark) as worker:
+        assert worker.ask("POST", "/connectors", body)[0] == 201
+        worker.wait_for_states(topic, "PAUSED", "PAUSED")
+        assert worker.ask("GET", "/admin/loggers")[0] == 404
+    told = records(address, settings["status.storage.topic"])
+    last = {key: json.loads(value).get("state") for key, value in told if value}
+    states = [last[f"status-{kind}".encode()] for kind in (f"connector-{topic}", f"task-{topic}-0")]
+    assert states == ["UNASSIGNED", "UNASSIGNED"]
+    with DistributedWorker(settings, spark) as worker:
+        worker.wait_for_states(topic, "PAUSED", "PAUSED")
+        worker.delete(topic)

@@ -23,12 +23,16 @@ class Told:
         self.away = False
         self.asked = 0
         self.states: dict[tuple[str, int | None], str | None] = {}
+        self.history: list[tuple[int | None, str | None]] = []
+        self.gone: list[str] = []
+        self.at_the_end: list[str] = []
 
     def status(self, name: str, task: int | None, state: str | None, trace: str | None) -> None:
         self.asked += 1
         if self.away:
             raise TopicUnavailable("the status topic is away")
         self.states[name, task] = state
+        self.history.append((task, state))
 
     def tasks(self, name: str, configs: list[dict[str, str]]) -> None:
         if self.away and not configs:
@@ -36,6 +40,12 @@ class Told:
 
     def topics(self, name: str, topics: list[str]) -> None:
         pass
+
+    def left(self, name: str) -> None:
+        self.gone.append(name)
+
+    def closed(self, names: list[str]) -> None:
+        self.at_the_end += names
 
 
 class Growing(SourceConnector):
@@ -148,3 +158,61 @@ def test_a_connector_that_is_started_again_without_its_tasks_looks_for_new_ones(
     loaded(f"{__name__}.Growing").streams_there = 2  # type: ignore[attr-defined]
     world.runner._step(source, [Again("a", tasks=False)])
     assert (world.starts, len(world.runner._running["a"].runs)) == (3, 2)
+
+
+def test_a_restart_is_told_before_what_comes_of_it(world: World, tmp_path: Path) -> None:
+    sink = wanted(tmp_path, STARTED, "a")
+    world.runner._step(sink, [])
+    world.told.history.clear()
+    world.runner._step(sink, [Again("a")])
+    assert world.told.history == [(0, "RESTARTING"), (None, "RESTARTING"), (None, "RUNNING"), (0, "FAILED")]
+    world.told.history.clear()
+    world.runner._step(sink, [Again("a", 0)])
+    assert world.told.history == [(0, "RESTARTING"), (0, "FAILED")]
+
+
+def test_tasks_of_a_connector_that_cannot_start_again_are_told_to_run_nowhere(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its streams have changed, say, and now it cannot be asked for them: its queries have been stopped."""
+    sink = wanted(tmp_path, STARTED, "a")
+    world.runner._step(sink, [])
+    world.runner._running["a"].start.again_at = world.now
+    with monkeypatch.context() as patch:
+        patch.setattr(Runner, "_runs", lambda *_: (_ for _ in ()).throw(OSError("the database is away")))
+        world.runner._step(sink, [])
+        assert world.told.states == {("a", None): "FAILED", ("a", 0): "UNASSIGNED"}
+        starts = world.starts
+        world.runner._step(sink, [Again("a", 0)])
+        assert (world.told.states["a", 0], world.starts) == ("UNASSIGNED", starts), "there is nothing to start"
+    world.now += 60
+    world.runner._step(sink, [])
+    assert world.told.states == {("a", None): "RUNNING", ("a", 0): "FAILED"}
+    assert world.starts == starts + 1
+
+
+def test_who_ran_a_connector_tells_when_it_has_left_it(world: World, tmp_path: Path) -> None:
+    both = wanted(tmp_path, PAUSED, "a", "b")
+    world.runner._step(both, [])
+    again = {name: Wanted(each.config, each.target, 1) for name, each in both.items()}
+    world.runner._step(again, [])
+    assert world.told.gone == [], "started again"
+    world.runner._step({"b": again["b"]}, [])
+    assert world.told.gone == ["a"]
+    world.runner._leave_all()
+    assert (world.told.gone, world.told.at_the_end) == (["a"], ["b"])
+
+
+def test_a_worker_that_stops_leaves_its_connectors_though_it_is_told_so_in_the_midst_of_a_step(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = world.runner._step
+
+    def told_meanwhile(wanted: dict[str, Wanted], again: list[Again]) -> None:
+        step(wanted, again)
+        world.runner._stopping = True
+
+    monkeypatch.setattr(world.runner, "_step", told_meanwhile)
+    world.runner.assign(wanted(tmp_path, PAUSED, "a"))
+    world.runner._loop()
+    assert world.told.at_the_end == ["a"]

@@ -18,7 +18,7 @@ from moldau.connect.task import Job
 from moldau.connect.worker import errors, records
 from moldau.connect.worker.loggers import LEVELS, Loggers
 from moldau.connect.worker.records import PAUSED, STARTED, STOPPED
-from moldau.connect.worker.runner import FAILED, RESTARTING, Again, Runner, Wanted
+from moldau.connect.worker.runner import FAILED, RESTARTING, UNASSIGNED, Again, Runner, Wanted
 from moldau.connect.worker.settings import WorkerSettings
 from moldau.connect.worker.state import Status
 from moldau.connect.worker.store import Store
@@ -56,6 +56,10 @@ class Herder:
         self._writing = threading.RLock()
         self._revisions: dict[str, int] = {}
         self.loggers = Loggers()
+
+    @property
+    def serves_admin(self) -> bool:
+        return self._settings.serves_admin
 
     # -- what runs ---------------------------------------------------------------------------------------------------
 
@@ -116,6 +120,32 @@ class Herder:
             known = self.store.statuses.topics.get(name, set())
             fresh = [records.topic_record(topic, name, 0, self._wall_ms()) for topic in topics if topic not in known]
             self.store.write_statuses(fresh)
+
+    def left(self, name: str) -> None:
+        """Who ran a connector that was deleted forgets its states: whatever it told late lies before that."""
+        if name not in self.store.configs.connectors:
+            self._forget_states(name)
+
+    def _forget_states(self, name: str) -> None:
+        with self.store.changed:
+            tasks = list(self.store.statuses.tasks.get(name, {}))
+            topics = list(self.store.statuses.topics.get(name, set()))
+        gone = [records.status_record(name, number, None, "", 0, None) for number in (None, *tasks)]
+        self.store.write_statuses([*gone, *(records.topic_record(topic, name, 0, None) for topic in topics)])
+
+    def closed(self, names: list[str]) -> None:
+        """As Kafka Connect: nobody runs them until another worker says that it does."""
+        with self.store.changed:
+            found = [
+                records.status_record(name, number, UNASSIGNED, self.worker, self._generation(), None)
+                for name in names
+                for number, status in (
+                    (None, self.store.statuses.connectors.get(name)),
+                    *self.store.statuses.tasks.get(name, {}).items(),
+                )
+                if status is not None and status.worker == self.worker and name in self.store.configs.connectors
+            ]
+        self.store.write_statuses(found)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -248,12 +278,9 @@ class Herder:
         self._check_leads()
         with self._writing:
             self.config(name)
-            tasks = list(self.store.statuses.tasks.get(name, {}))
             self.store.write_configs([records.connector_record(name, None), records.target_record(name, None)])
         self._runner.await_idle(name, START_SECONDS)
-        gone = [records.status_record(name, number, None, "", 0, None) for number in tasks]
-        topics = [records.topic_record(topic, name, 0, None) for topic in self.store.statuses.topics.get(name, set())]
-        self.store.write_statuses([records.status_record(name, None, None, "", 0, None), *gone, *topics])
+        self._forget_states(name)  # here too: who runs it may be gone
 
     def target(self, name: str, state: str) -> None:
         if state == STOPPED:

@@ -121,6 +121,12 @@ class Late:
     def topics(self, name: str, topics: list[str]) -> None:
         self._herder().topics(name, topics)
 
+    def left(self, name: str) -> None:
+        self._herder().left(name)
+
+    def closed(self, names: list[str]) -> None:
+        self._herder().closed(names)
+
     def follow(self, record: Record) -> None:
         self._herder().follow(record)
 

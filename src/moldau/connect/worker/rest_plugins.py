@@ -21,7 +21,8 @@ from moldau.web import ADMIN, Api, Call, flag, text
 
 def add(api: Api, herder: Herder, forwarder: Forwarder) -> None:
     add_plugins(api, herder)
-    add_loggers(api, herder, forwarder)
+    if herder.serves_admin:
+        add_loggers(api, herder, forwarder)
 
 
 def add_plugins(api: Api, herder: Herder) -> None:

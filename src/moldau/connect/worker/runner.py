@@ -81,6 +81,12 @@ class Told(Protocol):
 
     def topics(self, name: str, topics: list[str]) -> None: ...
 
+    def left(self, name: str) -> None:
+        """It runs here no more, and nothing more is told of it."""
+
+    def closed(self, names: list[str]) -> None:
+        """The worker stops."""
+
 
 @dataclass(slots=True)
 class Run:
@@ -201,20 +207,28 @@ class Runner:
     # -- the thread --------------------------------------------------------------------------------------------------
 
     def _loop(self) -> None:
-        while True:
+        stopping = False
+        while not stopping:
             with self._changed:
                 self._changed.wait(LOOK_SECONDS)
                 wanted, again, self._again = dict(self._wanted), self._again, []
-                if self._stopping:
-                    wanted = {}
+                stopping = self._stopping
             try:
-                self._step(wanted, again)
+                if stopping:
+                    self._leave_all()
+                else:
+                    self._step(wanted, again)
             except Exception:
                 log.exception("the runner stumbled; it goes on")
             with self._changed:
                 self._changed.notify_all()
-                if self._stopping:
-                    return
+
+    def _leave_all(self) -> None:
+        """Before others may take the connectors over: what they tell comes behind."""
+        names = list(self._running)
+        for name in names:
+            safely(name, self._running.pop(name).stop)
+        self._told.closed(names)
 
     def _step(self, wanted: Mapping[str, Wanted], again: list[Again]) -> None:
         self._unheard = False
@@ -227,6 +241,8 @@ class Runner:
             return
         for name in [name for name, running in self._running.items() if wanted.get(name) != running.wanted]:
             safely(name, self._running.pop(name).stop)
+            if name not in wanted:
+                safely(name, partial(self._told.left, name))
         for one in again:
             safely(one.name, partial(self._ask_again, one))
         for name, each in wanted.items():
@@ -247,14 +263,16 @@ class Runner:
         running = self._running.get(again.name)
         if running is None or running.wanted.target != STARTED:
             return
-        for run in running.runs if again.tasks else ():
+        for run in running.runs if again.tasks and not running.start.failed else ():
             if (again.task is None or again.task in run.numbers) and (run.failed or not again.only_failed):
                 run.stop()
                 run.attempts, run.again_at = 0, self._monotonic()
+                self._tell(again.name, run, RESTARTING, None)
         if again.task is None and (running.start.failed or not again.only_failed):
             running.start.attempts = 0
             if again.tasks or running.start.failed or self._has_other_tasks(again.name, running):
                 running.start.again_at = self._monotonic()
+                self._tell(again.name, running.start, RESTARTING, None)
 
     def _has_other_tasks(self, name: str, running: Running) -> bool:
         """Whether a connector that starts now would have others: those that it has go on otherwise."""
@@ -280,6 +298,10 @@ class Runner:
             running.runs = self._runs(name, running.job, running.wanted.config)
         except Exception as error:
             self._failed(name, running.start, None, error)
+            for run in running.runs:  # of the start before; there is nothing that they could go on with
+                run.stop()
+                run.again_at = None
+                self._tell(name, run, UNASSIGNED, None)
             return
         running.start.failed = False
         running.start.since = self._monotonic()
@@ -356,6 +378,8 @@ class Runner:
         if topics is None:
             return False
         run.topics = topics
+        if job.topics_pattern:
+            self._told.topics(job.name, sorted(topics))
         make_topics(job, ())
         query = SinkQuery(self._spark, job)
         run.queries.append(query)

@@ -46,6 +46,7 @@ class WorkerSettings(ServiceSettings):
         if missing:
             raise ConfigError(missing[0], None, "", f"Missing required configuration {', '.join(missing)}")
         check_algorithms(values)
+        check_admin(properties)
         listeners = {
             key: value
             for key, value in properties.items()
@@ -74,6 +75,10 @@ class WorkerSettings(ServiceSettings):
         except OSError as error:
             raise ConfigError("ssl.keystore.location", keys, f"PEM files are expected: {error}") from None
         return context
+
+    @property
+    def serves_admin(self) -> bool:
+        return self.properties.get("admin.listeners") != ""
 
     @property
     def kafka(self) -> dict[str, str]:
@@ -109,6 +114,18 @@ class WorkerSettings(ServiceSettings):
             admin={name: value for name, value in prefixed("admin.").items() if not name.startswith("listeners")},
             makes_topics=self.flag("topic.creation.enable"),
         )
+
+
+def check_admin(properties: Mapping[str, str]) -> None:
+    """What is meant to be served elsewhere is not to be open to everybody here."""
+    wanted, served = properties.get("admin.listeners"), properties.get("listeners", LISTENERS)
+    if wanted and set(split(wanted)) != set(split(served)):
+        reason = "empty (/admin is not served), or the same as listeners; other listeners are not known here"
+        raise ConfigError("admin.listeners", wanted, reason)
+
+
+def split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def check_algorithms(values: Mapping[str, Value]) -> None:
