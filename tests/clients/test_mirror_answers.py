@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moldau.client.errors import AuthenticationFailed, ConnectionLost
-from moldau.mirror import copying
+from moldau.mirror.batches import cut
 from moldau.mirror.fetching import Fetcher, Part
 from tests.support.broker import Broker
 from tests.support.mirroring import flow, mirroring, producer, properties, wait_until_equal
@@ -65,11 +65,11 @@ def test_records_are_used_though_the_next_question_is_refused(clusters: tuple[Br
 def test_records_are_asked_for_again_where_their_use_was_interrupted(
     clusters: tuple[BrokerProcess, BrokerProcess],
 ) -> None:
-    cut, lost = copying.cut, ["once"]
+    lost = ["once"]
 
     def cutting(*given: Any) -> Any:
         if lost:
             raise ConnectionLost(f"to the source, of which another partition was asked {lost.pop()}")
         return cut(*given)
 
-    copy_while(clusters, "interrupted", lambda patch: patch.setattr(copying, "cut", cutting))
+    copy_while(clusters, "interrupted", lambda patch: patch.setattr("moldau.mirror.copying.cut", cutting))

@@ -63,6 +63,7 @@ def test_a_connectors_settings_come_before_the_workers(tmp_path: Path) -> None:
         consumer_max_partition_fetch_bytes="2",
         admin_client_id="the worker's",
         admin_request_timeout_ms="3",
+        listeners="http://:1",
         admin_listeners="http://:1",
     )
     overrides = {
