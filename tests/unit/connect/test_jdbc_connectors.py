@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -439,6 +440,20 @@ def test_missing_tables_and_columns_are_told(url: str) -> None:
     run(url, "CREATE TABLE t (n INTEGER)")
     with pytest.raises(ValueError, match=r"table t has no column m, and auto.evolve is false; it has n"):
         write(url, [record(0, {"m": 1})], auto_evolve="false")
+
+
+def test_a_server_that_never_answers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moldau.connect.connectors.databases.CONNECT_SECONDS", 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        engine = engine_of(
+            {
+                "connection.url": f"jdbc:postgresql://127.0.0.1:{silent.getsockname()[1]}/db",
+                "connection.user": "me",
+                "connection.password": None,
+            }
+        )
+        with pytest.raises(OperationalError, match="timeout expired"):
+            engine.connect()
 
 
 def test_offsets_that_were_set_count(url: str) -> None:

@@ -58,6 +58,8 @@ CONNECTION: Final = ConfigDef(
     Key("db.timezone", default="UTC", doc="Of times without one; only UTC.", check=only_utc),
 )
 TIMEOUT_SECONDS: Final = 60
+CONNECT_SECONDS: Final = 10
+"""A server that does not answer holds up the other connectors of its worker for as long."""
 LONG_DIGITS: Final = 18
 DIGITS: Final = 38
 """The most that Spark's decimals have."""
@@ -81,6 +83,8 @@ def engine_of(config: Mapping[str, Any]) -> Engine:
         asked = url.query.get("options", "")
         options = [*(asked if isinstance(asked, tuple) else (asked,)), "-c timezone=UTC"]
         more["connect_args"] = {"options": " ".join(filter(None, options))}
+        if "connect_timeout" not in url.query:
+            more["connect_args"]["connect_timeout"] = CONNECT_SECONDS
     engine = create_engine(url, poolclass=NullPool, **more)
     if is_sqlite:
         # The driver begins transactions only before writes; reading what is written and writing have to be one.
