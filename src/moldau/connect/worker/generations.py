@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 def generations_now(job: Job, table: PositionTable, topics: Iterable[str]) -> dict[str, int]:
     """What was committed of a topic that is another one now is forgotten first: it would be a place in the new one."""
+    if any(ClientSettings.from_properties(each).needs_librdkafka for each in (job.kafka, job.consumer_kafka)):
+        return dict.fromkeys(topics, 0)  # with such a login ids cannot be asked for
     owner = f"sink:{job.offsets_name}"
     known = table.known(owner)
     wanted = list(topics)
