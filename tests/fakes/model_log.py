@@ -19,7 +19,11 @@ Entry = tuple[int, int]
 
 class ModelLog:
     def __init__(self, min_insync_replicas: int) -> None:
-        self.config = SimpleNamespace(min_insync_replicas=min_insync_replicas, leader_replication_throttled_replicas=())
+        self.config = SimpleNamespace(
+            min_insync_replicas=min_insync_replicas,
+            unclean_leader_election_enable=False,
+            leader_replication_throttled_replicas=(),
+        )
         self.entries: list[Entry] = []
         self.log_start_offset = 0
         self.leader_epochs = LeaderEpochCache("/nowhere")

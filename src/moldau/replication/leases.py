@@ -8,7 +8,9 @@ It answers while one of these is true, so that with any of them lost the other s
 - every other replica that could be elected has shown, a lease ago or later, that it followed this leader in this epoch.
   A fetch proves the time of the answer that it follows, not the time at which it comes: it may have lain in a socket.
 
-If no other replica could be elected, there is nothing to lose. What is acknowledged by all needs no lease.
+If no other replica could be elected, there is nothing to lose. Could be: whoever is in sync or eligible, whoever a
+proposal under way would take in (it may have been committed without our having read it), and with unclean elections
+every replica. What is acknowledged by all needs no lease.
 """
 
 from __future__ import annotations

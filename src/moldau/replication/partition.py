@@ -22,6 +22,7 @@ from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_EPOCH, NO_OFFSET, TopicId, TopicPartition
 
 if TYPE_CHECKING:
+    from moldau.config.topic import TopicConfig
     from moldau.metadata.image import PartitionImage
     from moldau.storage.log import PartitionLog
 
@@ -53,7 +54,7 @@ class Partition:
         self.in_sync: Sequence[int] = ()
         #: Those of the replicas that a reassignment under way adds.
         self.adding: Sequence[int] = ()
-        #: Other brokers that could be elected without this one's doing.
+        #: Other brokers that could be elected without this one's doing, while it leads.
         self.rivals: Sequence[int] = ()
         #: What is known of the followers while this broker leads.
         self.leadership: Leadership | None = None
@@ -83,6 +84,7 @@ class Partition:
             self._take(term)
             if self.leadership is not None:
                 self.leadership.go_on(term)
+                self._look_for_rivals()
                 self._starve_if_too_few()
         else:
             staged, waits = self._interrupt()
@@ -97,6 +99,7 @@ class Partition:
         self.counted_end = log.log_end_offset
         index = self.topic_partition.partition
         self.leadership = Leadership(self.topic_id, index, self.local_id, term, log.log_end_offset, self._neighbours)
+        self._look_for_rivals()
 
     def follow(self, term: PartitionImage) -> None:
         """The leader is another broker, or nobody."""
@@ -104,7 +107,7 @@ class Partition:
             self._take(term)
             return
         staged, waits = self._interrupt()
-        self.leadership = None
+        self._end_leadership()
         self._take(term)
         self._tell(staged, waits, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -130,11 +133,14 @@ class Partition:
     def _take(self, term: PartitionImage) -> None:
         self.leader, self.leader_epoch = term.leader, term.leader_epoch
         self.replicas, self.in_sync, self.adding = term.replicas, term.isr, term.adding
-        self.rivals = tuple(each for each in (*term.isr, *term.elr) if each != self.local_id)
+
+    def _end_leadership(self) -> None:
+        self.leadership, self.rivals = None, ()
 
     def _end_without_log(self, code: ErrorCode) -> None:
         staged, waits = self._interrupt()
-        self.log = self.leadership = None
+        self._end_leadership()
+        self.log = None
         self._tell(staged, waits, code)
 
     def _interrupt(self) -> tuple[list[Append], list[OffsetWait]]:
@@ -152,9 +158,28 @@ class Partition:
         for fetches in (self.end_waits, self.mark_waits, self.stable_waits):
             fetches.wake_all()
 
+    def reconfigure(self, config: TopicConfig) -> None:
+        """The topic's settings, or the broker's defaults of them, have changed."""
+        if self.log is not None:
+            self.log.config = config
+            self._look_for_rivals()
+
     @property
     def leads(self) -> bool:
         return self.leader == self.local_id
+
+    def _look_for_rivals(self) -> None:
+        """Kept rather than looked for with every question: it changes with the term, with what is proposed and with
+        the settings. What is proposed may have been committed without this leader's having read it.
+        """
+        leadership, log = self.leadership, self.log
+        if leadership is None or log is None:
+            return
+        if log.config.unclean_leader_election_enable:
+            able = leadership.term.replicas
+        else:
+            able = leadership.maximal_isr + leadership.term.elr
+        self.rivals = tuple(each for each in dict.fromkeys(able) if each != self.local_id)
 
     def holds_lease(self) -> bool:
         """Whether this leader may answer what no follower confirms (leases.py)."""
@@ -247,7 +272,10 @@ class Partition:
         self.advance(self.counted_end)
         if self.start_waits:
             self._look_at_starts(leadership, log)
-        return leadership.expand(replica_id, self.high_watermark)
+        change = leadership.expand(replica_id, self.high_watermark)
+        if change is not None:
+            self._look_for_rivals()
+        return change
 
     def look_at_followers(self) -> IsrChange | None:
         """To be called from time to time: gives the proposal to do without followers that are too far behind."""
@@ -264,6 +292,7 @@ class Partition:
         if self.leadership is None:
             return False
         again = self.leadership.answered(change, code)
+        self._look_for_rivals()
         self.advance(self.counted_end)
         return again
 

@@ -96,8 +96,7 @@ class PartitionTable:
         for partition in tuple(self._topics.get(topic.name, {}).values()):
             if next(self._paused):
                 yield
-            if partition.log is not None:
-                partition.log.config = config
+            partition.reconfigure(config)
 
     def _follow(self, topic: TopicImage, indexes: Iterable[int], is_new: Callable[[int], bool]) -> Work[None]:
         """Brings partitions into the state of the image: their log comes and goes with our place among the replicas."""

@@ -37,7 +37,7 @@ class Cluster:
 class Log:
     def __init__(self, end: int, min_in_sync: int) -> None:
         self.log_end_offset, self.log_start_offset = end, 0
-        self.config = SimpleNamespace(min_insync_replicas=min_in_sync)
+        self.config = SimpleNamespace(min_insync_replicas=min_in_sync, unclean_leader_election_enable=False)
 
     def begin_epoch(self, epoch: int) -> None: ...
 

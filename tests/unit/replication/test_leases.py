@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
@@ -96,3 +97,43 @@ def test_an_eligible_replica_is_a_rival() -> None:
     one = around.led((1,), elr=(2,))
     around.now += 1000.0
     assert not one.holds_lease()
+
+
+def test_a_replica_that_is_proposed_is_a_rival() -> None:
+    """The controller may have taken it in, and elected it, without this leader's having read so."""
+    around = Around()
+    one = around.led((1,))
+    change = one.fetched_by(2, 10, 0, 5, around.now)
+    assert change is not None
+    assert one.holds_lease()
+    around.now += SECONDS + 0.1
+    assert not one.holds_lease()
+    one.isr_answered(change, ErrorCode.INELIGIBLE_REPLICA)
+    assert one.holds_lease()
+
+
+def test_a_proposal_that_the_image_has_overtaken_counts_no_more() -> None:
+    around = Around()
+    one = around.led((1,))
+    assert one.fetched_by(2, 10, 0, 5, around.now) is not None
+    one.lead(term(1, epoch=5, replicas=(1, 2, 3), isr=(1,), partition_epoch=1))
+    around.now += 1000.0
+    assert one.holds_lease()
+
+
+def test_with_unclean_elections_every_replica_is_a_rival() -> None:
+    around = Around()
+    one = around.led((1,))
+    one.reconfigure(settings(unclean=True))
+    around.now += SECONDS + 0.1
+    assert not one.holds_lease()
+    one.fetched_by(2, 5, 0, 5, around.now)
+    one.fetched_by(3, 5, 0, 5, around.now)
+    assert one.holds_lease()
+    one.reconfigure(settings(unclean=False))
+    around.now += 1000.0
+    assert one.holds_lease()
+
+
+def settings(*, unclean: bool) -> Any:
+    return SimpleNamespace(min_insync_replicas=1, unclean_leader_election_enable=unclean)

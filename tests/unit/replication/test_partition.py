@@ -21,7 +21,7 @@ class LogEnds:
 
     def __init__(self, end: int = 0, start: int = 0, min_insync_replicas: int = 1) -> None:
         self.log_end_offset, self.log_start_offset = end, start
-        self.config = SimpleNamespace(min_insync_replicas=min_insync_replicas)
+        self.config = SimpleNamespace(min_insync_replicas=min_insync_replicas, unclean_leader_election_enable=False)
         self.first_unstable: int | None = None
         self.epochs: list[int] = []
         self.discarded = 0
