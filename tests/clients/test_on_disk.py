@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from pathlib import Path
 
 import confluent_kafka
 import pytest
+from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.clients.conftest import StartBroker
-from tests.support.admin import admin_client, change_config, create_topic, list_offset, log_range
+from tests.support.admin import SECONDS, admin_client, change_config, create_topic, list_offset, log_range
 from tests.support.clients import A_DAY_AGO_MS, Confluent, Message
 from tests.support.process import BrokerProcess
 from tests.support.segments import partition_folder, segment_files, stored_batches
@@ -218,6 +220,27 @@ def test_several_log_directories(own_broker: StartBroker, tmp_path: Path, topic:
     broker.restart()
     for partition in range(6):
         assert client.consume(broker.address, topic, 1, partition=partition)[0].value == b"%d" % partition
+
+
+def test_what_was_on_a_replaced_disk_is_led_by_nobody(own_broker: StartBroker, tmp_path: Path, topic: str) -> None:
+    """An empty log is not taken for what was lost; what lies on the other disk is served, also after the next start."""
+    kept, replaced = tmp_path / "disk-a", tmp_path / "disk-b"
+    broker = own_broker(**{"log.dirs": f"{kept},{replaced}"})
+    create_topic(admin_client(broker.address), topic, 6)
+    for partition in range(6):
+        client.produce(broker.address, topic, [Message(b"%d" % partition)], partition=partition)
+    lost = {int(each.name.rpartition("-")[2]) for each in replaced.glob(f"{topic}-*")}
+    assert len(lost) == 3
+    assert broker.stop() == 0
+    shutil.rmtree(replaced)
+    for _ in range(2):
+        broker.start()
+        admin = admin_client(broker.address)
+        described = admin.describe_topics(TopicCollection([topic]))[topic].result(SECONDS)
+        assert {each.id for each in described.partitions if each.leader is None} == lost
+        for partition in set(range(6)) - lost:
+            assert client.consume(broker.address, topic, 1, partition=partition)[0].value == b"%d" % partition
+        assert broker.stop() == 0
 
 
 def test_offsets_by_time_over_many_segments(address: str, admin: AdminClient, topic: str) -> None:

@@ -2,12 +2,14 @@
 
 Beside the shape of each partition, one thing is followed: which replicas hold all that was committed. A record is
 committed when all of an in-sync set that is large enough have it, so a leader with such a set commits after each
-change, and only its members hold everything. Nobody else may ever be elected without being called recovering.
+change, and only its members hold everything. Nobody else may ever be elected without being called recovering, and
+nobody at all whose log was lost with its disk, unless an unclean election allows it. Each broker has two disks: one
+holds its replicas of all partitions 0, the other those of partitions 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -47,14 +49,38 @@ class World:
     holders: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     asked: ElectionKind | None = None
     boots: dict[int, int] = field(default_factory=lambda: dict.fromkeys(BROKERS, 0))
-    folders: dict[int, int] = field(default_factory=lambda: {broker: broker for broker in BROKERS})
+    disks: dict[int, list[int]] = field(default_factory=lambda: {each: [10 * each, 10 * each + 1] for each in BROKERS})
+    #: Of each partition, who has an empty log in place of what was lost with a disk.
+    emptied: dict[tuple[str, int], set[int]] = field(default_factory=lambda: {place: set() for place in PLACES})
 
     def __post_init__(self) -> None:
+        for broker in BROKERS:
+            self.cluster.register(broker, directories=self.directories(broker))
         for name, (minimum, unclean) in TOPICS.items():
             configs = (("min.insync.replicas", str(minimum)), ("unclean.leader.election.enable", str(unclean).lower()))
             self.cluster.create(NewTopic(name, len(PARTITIONS), 3, configs=configs))
         self.holders = {place: set(self.partition(*place).isr) for place in PLACES}
         self.cluster.decide(lambda image: claim(image, 1))
+
+    def directories(self, broker: int, without: int | None = None) -> tuple[UUID, ...]:
+        return tuple(UUID(int=disk) for slot, disk in enumerate(self.disks[broker]) if slot != without)
+
+    def replace_disk(self, broker: int, slot: int) -> None:
+        self.disks[broker][slot] += 100
+        for topic in TOPICS:
+            self.holders[topic, slot].discard(broker)
+            self.emptied[topic, slot].add(broker)
+
+    def tell_where(self, broker: int, directories: Collection[UUID]) -> None:
+        """The broker says where its replicas are, as far as they are in these directories."""
+        image = self.cluster.image
+        places = {
+            (image.topics[topic].id, slot): UUID(int=self.disks[broker][slot])
+            for topic, slot in PLACES
+            if broker in self.partition(topic, slot).replicas and UUID(int=self.disks[broker][slot]) in directories
+        }
+        epoch = image.brokers[broker].epoch
+        self.decide(place_in_directories(image, broker, epoch, places, self.cluster.config))
 
     def partition(self, topic: str, index: int) -> PartitionImage:
         return self.cluster.image.topics[topic].partitions[index]
@@ -109,6 +135,9 @@ class World:
             holders.clear()
             holders.add(new.leader)
         assert new.leader in holders, (old, new)
+        emptied = self.emptied[place]
+        assert new.leader not in emptied or TOPICS[place[0]][1] or self.asked is ElectionKind.UNCLEAN, (old, new)
+        emptied.difference_update(active.intersection(new.isr))
         # Whoever is in sync has caught up with the leader.
         holders.update(active.intersection(new.isr))
         if active.issuperset(new.isr) and len(new.isr) >= self.needed(place[0], new):
@@ -157,23 +186,33 @@ places = st.sampled_from(PLACES)
 orders = st.permutations(BROKERS).flatmap(lambda order: st.integers(1, 4).map(lambda count: tuple(order[:count])))
 
 
-def starts(broker: int, how: str) -> Step:
+STARTS = ("clean", "killed", "unclean", "wiped", "other disk 0", "other disk 1", "without disk 1")
+
+
+def starts(broker: int, how: str, tells: bool = True) -> Step:
+    """One that `tells` says what it has kept before it is taken in."""
+
     def step(world: World) -> None:
         present = world.cluster.image.brokers[broker]
         if how in ("unclean", "wiped"):
             world.boots[broker] += 1
             for holders in world.holders.values():
                 holders.discard(broker)
-        if how == "wiped":
-            world.folders[broker] += 100
+        for slot in PARTITIONS:
+            if how in ("wiped", f"other disk {slot}"):
+                world.replace_disk(broker, slot)
+        missing = 1 if how == "without disk 1" else None
         world.cluster.register(
             broker,
             fenced=True,
             boot_id=f"boot{world.boots[broker] or ''}",
-            directories=(UUID(int=world.folders[broker]),),
+            directories=world.directories(broker, missing),
             clean=how == "clean",
             previous_epoch=present.epoch if how == "clean" else -1,
         )
+        if present.state is not None and tells:
+            kept = set(present.state.entry.directories) & set(world.directories(broker, missing))
+            world.tell_where(broker, kept)
         world.alive.add(broker)
 
     return step
@@ -205,6 +244,7 @@ def alters(place: tuple[str, int], members: frozenset[int]) -> Step:
         if decision.operations:
             # The leader proposes those that have caught up with it.
             world.holders[place].update(each for each, _ in isr)
+            world.emptied[place].difference_update(each for each, _ in isr)
             world.commit(decision.operations)
 
     return step
@@ -247,18 +287,12 @@ def needs(topic: str, minimum: int) -> Step:
 
 
 def reports(broker: int) -> Step:
-    """The broker says in which folder its replicas are; what was in another one is not there any more."""
+    """The broker, once it is taken in, says in which directory its replicas are: also those that it has made anew."""
 
     def step(world: World) -> None:
-        image = world.cluster.image
-        present = image.brokers[broker]
-        mine = {
-            (topic.id, index): present.directories[0]
-            for topic in image.topics.values()
-            for index in PARTITIONS
-            if broker in topic.partitions[index].replicas
-        }
-        world.decide(place_in_directories(image, broker, present.epoch, mine, world.cluster.config))
+        present = world.cluster.image.brokers[broker]
+        if not present.fenced:
+            world.tell_where(broker, present.directories)
 
     return step
 
@@ -275,7 +309,7 @@ def folder_fails(broker: int) -> Step:
 
 
 steps = st.one_of(
-    st.builds(starts, brokers, st.sampled_from(("clean", "killed", "unclean", "wiped"))),
+    st.builds(starts, brokers, st.sampled_from(STARTS), st.booleans()),
     st.builds(dies, brokers),
     st.builds(works, st.sampled_from((None, None, 1))),
     st.builds(alters, places, st.frozensets(brokers)),
@@ -296,11 +330,15 @@ ONE_IS_LEFT: list[Step] = [
     starts(1, "unclean"),
 ]
 
+#: The last one in sync comes back with another disk.
+A_DISK_IS_REPLACED: list[Step] = [*ONE_IS_LEFT[:-1], starts(1, "other disk 0"), works(None), starts(2, "killed")]
+
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(orders, max_size=2), st.lists(steps, max_size=30))
 @example([(1,), (1, 2, 3)], ONE_IS_LEFT)
 @example([(1, 2, 3), (1,)], ONE_IS_LEFT)
+@example([(1, 2, 3), (1,)], A_DISK_IS_REPLACED)
 def test_no_history_breaks_a_partition(replicas: list[tuple[int, ...]], history: list[Step]) -> None:
     """`replicas`: of the first partitions of each topic."""
     world = World()

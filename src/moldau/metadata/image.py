@@ -247,11 +247,14 @@ class ClusterImage:
         self._found.index = index
 
     def is_offline(self, replica: int, partition: PartitionImage) -> bool:
-        """Whether the replica's broker takes no part, or the folder that it is in has failed."""
+        """Whether the replica's broker takes no part, or the log directory that it is in has failed or is gone."""
         broker = self.brokers.get(replica)
         if broker is None or broker.fenced:
             return True
-        return bool(broker.offline_directories) and partition.directory_of(replica) in broker.offline_directories
+        directory = partition.directory_of(replica)
+        if directory is None or not broker.directories:
+            return False
+        return directory not in broker.directories or directory in broker.offline_directories
 
     def partition(self, topic: str, index: int) -> PartitionImage | None:
         found = self.topics.get(topic)

@@ -84,6 +84,8 @@ class Controllership:
         self._spared_until: dict[int, float] = {}
         self._balance_at: float | None = None
         self._leaving = False
+        #: This broker is not to be taken in yet.
+        self.holds_back = False
         self._task: asyncio.Task[None] | None = None
         self.elections = metrics.histogram("kafka.controller", "ControllerStats", "LeaderElectionRateAndTimeMs")
         self.unclean = metrics.counter("kafka.controller", "ControllerStats", "UncleanLeaderElectionsPerSec")
@@ -97,6 +99,10 @@ class Controllership:
 
     def wake(self) -> None:
         self._nudge.give()
+
+    def goes_on(self) -> None:
+        self.holds_back = False
+        self.wake()
 
     def _image_changes(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
         was, is_now = (is_active_controller(image, self._broker_id) for image in (old, new))
@@ -239,7 +245,7 @@ class Controllership:
             if report.image_version >= report.broker_epoch
         }
         own = image.brokers.get(self._broker_id)
-        if own is not None:
+        if own is not None and not self.holds_back:
             caught_up[self._broker_id] = own.epoch
         return Evidence(caught_up, frozenset(self._dead))
 

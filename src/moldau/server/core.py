@@ -35,7 +35,7 @@ from moldau.server.coordination.marker_routing import MarkerRouter
 from moldau.server.coordination.markers import MarkerWriter
 from moldau.server.coordination.service import CoordinatorService
 from moldau.server.coordination.transactions import TransactionCoordinator
-from moldau.server.directory_reports import DirectoryReports
+from moldau.server.directory_reports import DirectoryReports, has_lost_directories
 from moldau.server.dispatch import Dispatcher
 from moldau.server.dynamic_config import DynamicConfig, reconfigured_topics
 from moldau.server.forwarding import Forwarding
@@ -103,6 +103,8 @@ class BrokerCore:
         self._loop = asyncio.get_running_loop()
         self.timers = Timers()
         self._coordinators: tuple[CoordinatorService[Any], ...] = ()
+        #: Where logs were found at the start, if a directory that this broker had is gone.
+        self._kept: dict[TopicPartition, UUID] | None = None
 
     @property
     def config(self) -> BrokerConfig:
@@ -190,7 +192,10 @@ class BrokerCore:
             is_known=lambda partition, topic_id: is_ours(image, self.config.node_id, partition, topic_id),
             on_progress=RecoveryProgress(services.clocks.monotonic),
         )
-        await self._make_missing_logs(image)
+        if has_lost_directories(image, self.config.node_id, self._lineage().directories):
+            self._kept = self._where_logs_are()
+        else:
+            await self._make_missing_logs(image)
 
     async def _make_missing_logs(self, image: ClusterImage) -> None:
         """Of partitions that came while this broker was away: thousands of them would hold the loop for long, and each
@@ -211,9 +216,11 @@ class BrokerCore:
                 self.logs.delete(found.topic_partition, Mark.STRAY)
         yield from self.partitions.load(image)
         self.images.subscribe(self.partitions.apply, self.partitions.preparing)
-        self.directory_reports.found(
-            {found.topic_partition: self.logs.table.directory_of(found).id for found in self.logs.table.in_service()}
-        )
+        self.directory_reports.found(self._where_logs_are())
+
+    def _where_logs_are(self) -> dict[TopicPartition, UUID]:
+        table = self.logs.table
+        return {found.topic_partition: table.directory_of(found).id for found in table.in_service()}
 
     def topic_config(self, topic: TopicImage) -> TopicConfig:
         return TopicConfig.resolve(topic.configs, self.config)
@@ -264,9 +271,16 @@ class BrokerCore:
         if self.config.moldau_peer_links_enable:
             self.links.load(self.images.image)
             self.images.subscribe(self.links.apply)
+        self.controllership.holds_back = self._kept is not None
         self.controllership.begin()
+        if self._kept is not None:
+            await self.directory_reports.tell_kept(self._kept)
+            self.controllership.goes_on()
         self.membership.begin()
         await self.membership.admitted()
+        if self._kept is not None:
+            # Not before: an empty log in place of one that was lost must not be taken for what is left.
+            await self._make_missing_logs(self.images.image)
         await self.links.tried(LINK_SECONDS)
 
     def _lineage(self) -> Lineage:

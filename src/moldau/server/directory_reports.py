@@ -1,13 +1,16 @@
 """Tells the controller in which log directory a replica is, where it has to know (AssignReplicasToDirs).
 
 It has to once a directory fails: others must lead what was in it. From then on it must hear of every change, for a
-replica whose directory is not there cannot lead. What has one replica only stays where it is: nobody could take it.
+replica whose directory is not there cannot lead. Where a directory that this broker had is gone when it starts, it must
+hear of what is left before it takes the broker in: the rest was lost, and may not lead. What fails and has one replica
+only stays where it is: nobody could take it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import UUID
 
 from moldau.config.broker import BrokerConfig
@@ -68,6 +71,20 @@ class DirectoryReports:
             {place: directory for place, directory in directories.items() if told[place] not in (None, directory)}
         )
 
+    async def tell_kept(self, kept: Mapping[TopicPartition, UUID]) -> None:
+        """To be waited for before this broker asks to be taken in, if it has lost directories: where the replicas are
+        that it had before, and has still."""
+        while True:
+            image = self._images.image
+            places = self._places({place: kept[place] for place in kept if self._told(image, place) is None})
+            try:
+                if places:
+                    await self._send(places)
+                return
+            except (PeerLostError, StoreError, KafkaError) as error:
+                log.debug("the controller did not hear which replicas are left: %s", error)
+                await asyncio.sleep(AGAIN_SECONDS)
+
     def _tell(self, directories: Mapping[TopicPartition, UUID]) -> None:
         self._untold.update(directories)
         self._nudge.give()
@@ -80,7 +97,7 @@ class DirectoryReports:
         while True:
             await self._nudge.taken(AGAIN_SECONDS if self._untold else None)
             telling = dict(self._untold)
-            places = self._places(telling)
+            places = self._places({place: telling[place] for place in telling if self._concerns(place)})
             try:
                 if places:
                     await self._send(places)
@@ -91,12 +108,18 @@ class DirectoryReports:
                 if self._untold.get(place) == directory:
                     del self._untold[place]
 
+    def _concerns(self, place: TopicPartition) -> bool:
+        partition = self._images.image.partition(*place)
+        if partition is None:
+            return False
+        return len(partition.replicas) > 1 or partition.directory_of(self._broker_id) is not None
+
     def _places(self, directories: Mapping[TopicPartition, UUID]) -> Places:
         image = self._images.image
         found: dict[tuple[UUID, int], UUID] = {}
         for place, directory in directories.items():
             partition = image.partition(*place)
-            if partition is not None and self._broker_id in partition.replicas and len(partition.replicas) > 1:
+            if partition is not None and self._broker_id in partition.replicas:
                 found[image.topics[place.topic].id, place.partition] = directory
         return found
 
@@ -114,6 +137,12 @@ class DirectoryReports:
         answer = await self._peers.get(active).call(request, AssignReplicasToDirsResponse, timeout_seconds=TELL_SECONDS)
         if answer.error_code:
             raise KafkaError(ErrorCode(answer.error_code))
+
+
+def has_lost_directories(image: ClusterImage, broker_id: int, present: Collection[UUID]) -> bool:
+    """Whether a broker was last taken in with log directories that it has not any more."""
+    before = image.broker_states.get(broker_id)
+    return before is not None and not set(before.entry.directories) <= set(present)
 
 
 def assign_request(broker_id: int, broker_epoch: int, places: Places) -> AssignReplicasToDirsRequest:

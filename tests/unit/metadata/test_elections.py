@@ -8,6 +8,7 @@ import pytest
 
 from moldau.metadata.controller.elect import ElectionKind, elect_leaders
 from moldau.metadata.controller.fencing import fence
+from moldau.metadata.controller.log_directories import place_in_directories
 from moldau.metadata.controller.reassignment import WantedReplicas, alter_reassignments
 from moldau.metadata.controller.topic_creation import NewTopic
 from moldau.metadata.image import NO_LEADER, PartitionImage
@@ -127,6 +128,63 @@ def test_a_clean_stop_is_one_of_the_epoch_that_was_taken_in() -> None:
     epoch = cluster.image.brokers[1].epoch
     cluster.register(1, boot_id="another", clean=True, previous_epoch=epoch)
     assert (partition(cluster).leader, partition(cluster).recovering) == (1, False)
+
+
+FIRST, SECOND, OTHER = UUID(int=11), UUID(int=12), UUID(int=13)
+
+
+def with_two_disks() -> Cluster:
+    """Broker 1 alone is in sync of three."""
+    cluster = Cluster({1: None, 2: None, 3: None})
+    cluster.register(1, directories=(FIRST, SECOND))
+    cluster.create(NewTopic("t", assignments=((0, (1, 2, 3)),)))
+    lose(cluster, 3, 2, 1)
+    cluster.unfence(2, 3)
+    assert partition(cluster).elr == (1,)
+    return cluster
+
+
+def tell(cluster: Cluster, directory: UUID) -> None:
+    place, epoch = {(cluster.image.topics["t"].id, 0): directory}, cluster.image.brokers[1].epoch
+    cluster.decide(lambda image: place_in_directories(image, 1, epoch, place, cluster.config))
+
+
+def test_one_of_two_disks_is_lost_and_nobody_knows_which_held_the_last_copy() -> None:
+    cluster = with_two_disks()
+    cluster.register(1, directories=(FIRST, OTHER))
+    assert partition(cluster).leader == NO_LEADER
+    # The log that it makes anew says so; from then on nobody has a claim.
+    tell(cluster, OTHER)
+    found = partition(cluster)
+    assert (found.leader, found.elr, found.last_known_leader) == (NO_LEADER, (), NO_LEADER)
+    assert elect(cluster, ElectionKind.UNCLEAN, T0) == [(ErrorCode.NONE, None)]
+
+
+def test_what_is_told_to_be_kept_leads_again_although_another_disk_was_lost() -> None:
+    cluster = with_two_disks()
+    cluster.register(1, fenced=True, directories=(FIRST, OTHER))
+    cluster.decide(lambda image: fence(image, [], cluster.config))
+    tell(cluster, FIRST)
+    cluster.unfence(1)
+    assert (partition(cluster).leader, partition(cluster).recovering) == (1, False)
+
+
+@pytest.mark.parametrize("boot_id", ["boot", "another"], ids=["killed", "power cut"])
+def test_a_disk_that_is_away_for_one_start_is_waited_for(boot_id: str) -> None:
+    cluster = with_two_disks()
+    cluster.register(1, directories=(FIRST,), boot_id=boot_id)
+    assert partition(cluster).leader == NO_LEADER
+    cluster.register(1, directories=(FIRST, SECOND), boot_id=boot_id)
+    assert (partition(cluster).leader, partition(cluster).recovering) == (1, boot_id == "another")
+
+
+def test_of_several_disks_that_are_lost_nobody_knows_which_to_wait_for() -> None:
+    cluster = with_two_disks()
+    cluster.register(1, directories=(FIRST, SECOND, OTHER))
+    lose(cluster, 1)
+    cluster.register(1, directories=(OTHER,))
+    found = partition(cluster)
+    assert (found.leader, found.elr, found.last_known_leader) == (NO_LEADER, (), NO_LEADER)
 
 
 def test_an_unclean_stop_ends_the_claim_to_lead() -> None:

@@ -7,7 +7,7 @@ Every rule that touches a partition says what it wants as a Draft and lets `sett
 2. whoever leaves an in-sync set that is smaller than the minimum stays eligible to lead (ELR, KIP-966): nothing is
    committed without it from then on. Not so one that came back from an unclean stop;
 3. a leader is chosen: the present one if it can, else the first replica in sync or, with nobody in sync, the first
-   eligible one; else the last leader, if its disk is not known to be lost, as *recovering*; else, where the topic
+   eligible one; else the last leader, unless its disk was lost or may have been, as *recovering*; else, where the topic
    allows unclean elections, any replica that is there, recovering too;
 4. the leader epoch rises with each new leader, and whenever a replica leaves. A change of the in-sync set alone raises
    only the partition epoch.
@@ -83,6 +83,7 @@ def settle(
 ) -> PartitionImage:
     """The partition as the draft wants it; equal to `old` where nothing changes. Partition epoch and version are left
     to whoever writes it."""
+    old = standing.located(old)
     draft = completed(replace(draft, isr=tuple(each for each in draft.isr if standing.is_fit(each, old))))
     needed = rules.needed_of(draft.replicas)
     elr = _eligible(old, draft, standing, needed)
@@ -159,14 +160,14 @@ def _elect(
 
 def _may_return(old: PartitionImage, draft: Draft, standing: Standing) -> bool:
     last = old.last_known_leader
-    return last in draft.replicas and standing.is_fit(last, old)
+    return last in draft.replicas and standing.is_fit(last, old) and standing.may_return(last, old)
 
 
 def _last_leader(old: PartitionImage, leader: int, standing: Standing) -> int:
     if leader != NO_LEADER:
         return NO_LEADER
     last = old.leader if old.leader != NO_LEADER else old.last_known_leader
-    return NO_LEADER if standing.is_wiped(last) else last
+    return last if standing.may_return(last, old) else NO_LEADER
 
 
 def _directories(old: PartitionImage, replicas: tuple[int, ...]) -> tuple[UUID | None, ...]:

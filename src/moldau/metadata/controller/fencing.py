@@ -42,7 +42,7 @@ def unfence(
     """Takes these brokers in. Where that touches more partitions than one commit may, it first decides on what must go
     before, without them; asked again, it has less left to do."""
     coming = sorted(number for number in brokers if number in image.brokers and image.brokers[number].fenced)
-    without_them = Standing(image, trust_boot_id=trust_boot_id)
+    without_them = Standing(image, judged=coming, trust_boot_id=trust_boot_id)
     with_them = Standing(image, joining=coming, trust_boot_id=trust_boot_id)
     index = yield from image.indexing()
     places = yield from unsettled(image, index, without_them)

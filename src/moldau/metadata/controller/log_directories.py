@@ -13,7 +13,7 @@ from moldau.metadata.controller.elections import Draft, settle, without
 from moldau.metadata.controller.in_sync import check_broker_epoch
 from moldau.metadata.controller.levels import RulesOfTopics
 from moldau.metadata.controller.partition_changes import put_partition
-from moldau.metadata.controller.standing import Standing
+from moldau.metadata.controller.standing import Standing, with_directory
 from moldau.metadata.image import NO_LEADER, ClusterImage, PartitionImage
 from moldau.metadata.store import Operation
 from moldau.types.errors import ErrorCode
@@ -77,9 +77,7 @@ def place_in_directories(
 
 
 def _moved(image: ClusterImage, old: PartitionImage, broker_id: int, directory: UUID) -> PartitionImage:
-    directories = dict(zip(old.replicas, old.directories or (None,) * len(old.replicas), strict=True))
-    before, directories[broker_id] = directories[broker_id], directory
-    moved = replace(old, directories=tuple(directories.values()))
+    before, moved = old.directory_of(broker_id), with_directory(old, broker_id, directory)
     if before is None or before in image.brokers[broker_id].directories:
         return moved
     # The directory it was in is not there: this is another, empty, log.
