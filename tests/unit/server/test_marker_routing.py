@@ -16,10 +16,11 @@ from moldau.metadata.image import EMPTY_IMAGE, PartitionImage, TopicImage
 from moldau.server.coordination import marker_routing
 from moldau.server.coordination.marker_routing import MarkerRouter
 from moldau.server.peers.peer import Lane, PeerLostError
-from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.errors import ErrorCode
 from moldau.types.ids import TopicPartition
 from moldau.wire.codec import decode, encode
 from moldau.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
@@ -43,6 +44,8 @@ class Broker:
         self.requests: list[WriteTxnMarkersRequest] = []
         self.local: list[TopicPartition] = []
         self.codes: Codes = fine
+        #: Markers of earlier terms of their coordinator are refused.
+        self.coordinator_epoch = 0
         self.gate = asyncio.Event()
         self.gate.set()
 
@@ -64,7 +67,7 @@ class Broker:
                             name=topic.name,
                             partitions=[
                                 WritableTxnMarkerPartitionResult(
-                                    partition_index=index, error_code=self.codes(TopicPartition(topic.name, index))
+                                    partition_index=index, error_code=self._code(marker, topic.name, index)
                                 )
                                 for index in topic.partition_indexes
                             ],
@@ -75,6 +78,11 @@ class Broker:
                 for marker in asked.markers
             ]
         )
+
+    def _code(self, marker: WritableTxnMarker, topic: str, index: int) -> ErrorCode:
+        if marker.coordinator_epoch < self.coordinator_epoch:
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        return self.codes(TopicPartition(topic, index))
 
     @property
     def written(self) -> list[list[tuple[int, str, list[int]]]]:
@@ -115,9 +123,9 @@ class Scene:
         self._waiting.append(future)
         await future
 
-    def write(self, producer_id: int, *indexes: int) -> asyncio.Task[None]:
+    def write(self, producer_id: int, *indexes: int, epoch: int = 4) -> asyncio.Task[None]:
         partitions = frozenset(TopicPartition("t", index) for index in indexes)
-        return asyncio.create_task(self.router.write_all(Markers("x", producer_id, 3, 4, True, partitions, 2)))
+        return asyncio.create_task(self.router.write_all(Markers("x", producer_id, 3, epoch, True, partitions, 2)))
 
 
 @pytest.fixture(autouse=True)
@@ -226,12 +234,36 @@ async def test_a_topic_that_is_not_there_needs_none() -> None:
 
 
 @on_loop
-async def test_a_coordinator_that_was_replaced_gives_up() -> None:
-    scene = Scene(-1, 2)
-    scene.brokers[2].codes = lambda _: ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    with pytest.raises(KafkaError) as caught:
-        await scene.write(5, 0, 1)
-    assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+async def test_what_is_meant_for_an_earlier_term_of_the_coordinator_does_not_stop_the_present_one() -> None:
+    scene = Scene(2, 2)
+    scene.brokers[2].coordinator_epoch = 5
+    scene.brokers[2].gate.clear()
+    first = scene.write(6, 0, epoch=5)
+    await until(lambda: scene.brokers[2].requests)
+    present, earlier = scene.write(5, 0, 1, epoch=5), scene.write(5, 0, epoch=4)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    scene.brokers[2].gate.set()
+    await asyncio.gather(first, present)
+    await until(lambda: len(scene.brokers[2].requests) == 3)
+    epochs = [[marker.coordinator_epoch for marker in request.markers] for request in scene.brokers[2].requests]
+    assert epochs == [[5], [5], [4]]
+    assert not earlier.done(), "it ends with the life of the shard that asked"
+    earlier.cancel()
+    await asyncio.gather(earlier, return_exceptions=True)
+
+
+@on_loop
+async def test_a_coordinator_that_is_told_that_it_was_replaced_and_was_not_insists(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(marker_routing, "asyncio", Impatient(pauses))
+    scene = Scene(2, 1)
+    scene.brokers[2].codes = lambda _: ErrorCode.NONE if len(pauses) >= 3 else ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    await scene.write(5, 0, 1)
+    assert len(scene.brokers[2].requests) == 4
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
 
 
 @on_loop

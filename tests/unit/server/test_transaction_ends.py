@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from moldau.coordinators.deferred import Deferred
-from moldau.coordinators.transactions.machine import Markers
-from moldau.server.coordination.transactions import TransactionCoordinator
+from moldau.coordinators.transactions.machine import Markers, TransactionMachine
+from moldau.server.coordination.transactions import LocalMarkers, TransactionCoordinator
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
 
@@ -39,9 +39,10 @@ def coordinator(router: Router) -> TransactionCoordinator:
     [
         ([ErrorCode.NONE], 1, 0),
         ([ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NONE], 3, 2),
+        ([ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE], 2, 1),
         ([ErrorCode.NOT_COORDINATOR, ErrorCode.NONE], 1, 0),
     ],
-    ids=["written", "too few in sync", "somebody else coordinates"],
+    ids=["written", "too few in sync", "refused for another reason", "somebody else coordinates"],
 )
 def test_an_end_is_tried_again_until_it_stands_or_is_somebody_elses(
     codes: list[ErrorCode], tries: int, changes: int
@@ -66,5 +67,26 @@ def test_an_end_is_tried_again_until_it_stands_or_is_somebody_elses(
         transactions.service.runtime.write = write  # type: ignore[method-assign, assignment]
         await transactions._write_markers(4, MARKERS)
         assert (tried, router.changes) == ([4] * tries, changes)
+
+    asyncio.run(scene())
+
+
+def test_what_a_shard_has_sent_ends_with_its_life() -> None:
+    """The next life, here or elsewhere, sends its own: an answer to this one must not be taken for one to that."""
+
+    class Unanswered(Router):
+        async def write_all(self, markers: Markers) -> None:
+            await asyncio.Event().wait()
+
+    async def scene() -> None:
+        sender = LocalMarkers(coordinator(Unanswered()), 4)
+        unused = cast(Any, None)
+        machine = TransactionMachine(unused, sender, unused, unused, 3)
+        sender.send(MARKERS)
+        (sending,) = sender._sending
+        await asyncio.sleep(0)
+        machine.unloaded()
+        await asyncio.gather(sending, return_exceptions=True)
+        assert sending.cancelled()
 
     asyncio.run(scene())

@@ -53,6 +53,9 @@ class MarkerSender(Protocol):
 
     def send(self, markers: Markers) -> None: ...
 
+    def give_up(self) -> None:
+        """The life of the machine has ended: the one after it, here or elsewhere, asks for its markers again."""
+
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
@@ -105,7 +108,7 @@ class TransactionMachine:
                 self._send_markers(transaction)
 
     def unloaded(self) -> None:
-        """Nobody waits inside the machine."""
+        self._sender.give_up()
 
     def _record(self, transaction: Transaction) -> StateRecord:
         return transaction_record(transaction, self._settings().transaction_version)

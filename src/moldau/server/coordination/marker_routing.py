@@ -3,7 +3,8 @@
 Markers for other brokers are collected: one request per leader is under way, and what comes meanwhile goes with the
 next. What cannot be written now waits for the next image, since a new leader is what it mostly waits for. A topic that
 was deleted needs no marker, nor does one that was made again under the same name. Whatever else is answered, the marker
-is sent again: without it the last stable offset of its partition would stand still for good.
+is sent again: without it the last stable offset of its partition would stand still for good. Where another coordinator
+has taken over, the life of the shard that asks ends soon, and its sending with it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from moldau.coordinators.transactions.machine import Markers
 from moldau.metadata.image import NO_LEADER, ClusterImage
 from moldau.server.coordination.markers import by_topic
 from moldau.server.peers.peer import Lane, PeerLostError, Peers
-from moldau.types.errors import ErrorCode, KafkaError
+from moldau.types.errors import ErrorCode
 from moldau.types.ids import TopicPartition
 from moldau.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -79,7 +80,7 @@ class MarkerRouter:
         return await self._local.write(markers, topic_partition)
 
     async def write_all(self, markers: Markers) -> None:
-        """Returns when every partition that still exists has its marker. Raises TRANSACTION_COORDINATOR_FENCED."""
+        """Returns when every partition that still exists has its marker."""
         topics = self._image().topics
         known = {topic: topics[topic].id for topic in {each.topic for each in markers.partitions} if topic in topics}
         insisting = [
@@ -99,9 +100,6 @@ class MarkerRouter:
             changed = asyncio.ensure_future(self._next_image())
             try:
                 code = await self._attempt(markers, partition)
-                if code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-                    # Another coordinator has taken over, and ends what was ours.
-                    raise KafkaError(code)
                 if code in DONE:
                     if code is not ErrorCode.NONE:
                         log.warning("%s: no marker for %s: %s", partition, markers.transactional_id, code.name)
@@ -110,7 +108,8 @@ class MarkerRouter:
                     await asyncio.wait((changed,), timeout=LONGEST_WAIT_SECONDS)
                     continue
                 told = "%s: no marker for %s, whose transaction stays open there: %s; it is sent again in %g s"
-                log.error(told, partition, markers.transactional_id, code.name, pause)
+                level = logging.INFO if code is ErrorCode.TRANSACTION_COORDINATOR_FENCED else logging.ERROR
+                log.log(level, told, partition, markers.transactional_id, code.name, pause)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
             finally:
@@ -147,16 +146,26 @@ class MarkerRouter:
         # Markers that are asked for in the same turn of the loop go together.
         await asyncio.sleep(0)
         try:
-            while batch := [sent for sent in self._collected.pop(leader, ()) if not sent.code.done()]:
+            while batch := self._next_batch(leader):
                 codes: dict[tuple[int, TopicPartition], ErrorCode] = {}
                 try:
                     codes = await self._send(leader, peers, batch)
                 finally:
                     for sent in batch:
                         if not sent.code.done():
-                            sent.code.set_result(codes.get((sent.markers.producer_id, sent.partition), UNANSWERED))
+                            sent.code.set_result(codes.get(named(sent), UNANSWERED))
         finally:
             del self._sending[leader]
+
+    def _next_batch(self, leader: int) -> list[Sent]:
+        """Each producer's partition once: answers are told apart by these, and two terms of one coordinator may end
+        the same transaction."""
+        batch: dict[tuple[int, TopicPartition], Sent] = {}
+        waiting = [sent for sent in self._collected.pop(leader, ()) if not sent.code.done()]
+        later = [sent for sent in waiting if batch.setdefault(named(sent), sent) is not sent]
+        if later:
+            self._collected[leader] = later
+        return list(batch.values())
 
     async def _send(
         self, leader: int, peers: Peers, batch: Sequence[Sent]
@@ -165,6 +174,9 @@ class MarkerRouter:
             answer = await peers.get(leader).call(as_request(batch), WriteTxnMarkersResponse, Lane.MARKERS)
         except PeerLostError as error:
             log.info("%d markers for broker %d will be sent again: %s", len(batch), leader, error)
+            return {}
+        except Exception:
+            log.exception("%d markers for broker %d will be sent again", len(batch), leader)
             return {}
         return {
             (marker.producer_id, TopicPartition(topic.name, each.partition_index)): ErrorCode(each.error_code)
@@ -175,6 +187,10 @@ class MarkerRouter:
 
 
 UNANSWERED: Final = ErrorCode.NETWORK_EXCEPTION
+
+
+def named(sent: Sent) -> tuple[int, TopicPartition]:
+    return sent.markers.producer_id, sent.partition
 
 
 def as_request(batch: Sequence[Sent]) -> WriteTxnMarkersRequest:

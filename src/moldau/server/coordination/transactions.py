@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from moldau.config.broker import BrokerConfig
 from moldau.coordinators.machine import Timers, Write
@@ -38,6 +38,9 @@ log = logging.getLogger("moldau.server.coordination")
 
 T = TypeVar("T")
 
+#: The life of the shard that is written to has ended.
+LOST: Final = frozenset((ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+
 
 class LocalMarkers(MarkerSender):
     """Sends the markers of one shard and tells its machine when all are written."""
@@ -45,9 +48,16 @@ class LocalMarkers(MarkerSender):
     def __init__(self, coordinator: TransactionCoordinator, partition: int) -> None:
         self._coordinator = coordinator
         self._partition = partition
+        self._sending: set[asyncio.Task[None]] = set()
 
     def send(self, markers: Markers) -> None:
-        self._coordinator.send_markers(self._partition, markers)
+        task = self._coordinator.send_markers(self._partition, markers)
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    def give_up(self) -> None:
+        for task in tuple(self._sending):
+            task.cancel()
 
 
 class TransactionCoordinator:
@@ -88,7 +98,15 @@ class TransactionCoordinator:
             return TransactionMachine(shard_timers, LocalMarkers(self, partition), wall_ms, settings, epoch)
 
         self.service: CoordinatorService[TransactionMachine] = CoordinatorService(
-            TRANSACTIONS_TOPIC, new_machine, timers, partitions, appends, run_blocking, monotonic, wall_ms
+            TRANSACTIONS_TOPIC,
+            new_machine,
+            timers,
+            partitions,
+            appends,
+            run_blocking,
+            monotonic,
+            wall_ms,
+            checks_lease=True,
         )
 
     # --- requests ---
@@ -144,8 +162,7 @@ class TransactionCoordinator:
     async def _write(self, transactional_id: str, operation: Callable[[TransactionMachine], Write[T]]) -> T:
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        partition = self.service.shard_of(transactional_id)
-        return await answer_of(self.service.runtime.write(partition, lambda machine, _: operation(machine)))
+        return await answer_of(self.service.write(transactional_id, lambda machine, _: operation(machine)))
 
     # --- markers ---
 
@@ -155,32 +172,32 @@ class TransactionCoordinator:
         self.marked.tell(markers.producer_id)
         return code
 
-    def send_markers(self, partition: int, markers: Markers) -> None:
+    def send_markers(self, partition: int, markers: Markers) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(self._write_markers(partition, markers))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
+        return task
 
     async def _write_markers(self, partition: int, markers: Markers) -> None:
         try:
             await self._markers.write_all(markers)
             while not await self._complete(partition, markers):
                 await self._markers.something_changes()
-        except KafkaError as error:
-            # The shard was lost meanwhile: whoever loads it sends the markers again.
-            log.info("markers of %s: %s", markers.transactional_id, error)
+        except Exception:
+            log.exception("the transaction of %s stays open until its coordinator is loaded", markers.transactional_id)
 
     async def _complete(self, partition: int, markers: Markers) -> bool:
-        """False if too few replicas are in sync to write the end down. Nobody but us would try it again, and until it
-        stands there its owner is told to wait."""
-        written = self.service.runtime.write(partition, lambda machine, _: machine.markers_written(markers))
-        # The machine takes the next transaction from here on; its records follow those of the end.
-        self.endings.tell(markers.transactional_id)
+        """False if the end could not be written down, as with too few replicas in sync. Nobody but us would try it
+        again, and until it stands there its owner is told to wait."""
         try:
+            written = self.service.runtime.write(partition, lambda machine, _: machine.markers_written(markers))
+            # The machine takes the next transaction from here on; its records follow those of the end.
+            self.endings.tell(markers.transactional_id)
             await answer_of(written)
         except KafkaError as error:
-            if error.code is not ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                raise
-            return False
+            log.info("the end of the transaction of %s: %s", markers.transactional_id, error)
+            # The shard was lost meanwhile: whoever loads it sends the markers again.
+            return error.code in LOST
         return True
 
     # --- duties ---

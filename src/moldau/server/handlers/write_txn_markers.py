@@ -47,8 +47,13 @@ async def handle(broker: Broker, context: RequestContext, request: WriteTxnMarke
     if allowed:
         # Each waits for its replicas, all at the same time.
         written = await asyncio.gather(*(write(broker, *each) for each in wanted))
+    epochs: dict[tuple[int, TopicPartition], int] = {}
     for (marker, partition), code in zip(wanted, written, strict=False):
-        codes.setdefault(marker.producer_id, {})[partition] = code
+        # Asked twice in one request: what its present term has asked for counts, not what an earlier one has.
+        known = epochs.get((marker.producer_id, partition), marker.coordinator_epoch)
+        if marker.coordinator_epoch >= known:
+            codes.setdefault(marker.producer_id, {})[partition] = code
+            epochs[marker.producer_id, partition] = marker.coordinator_epoch
     return WriteTxnMarkersResponse(markers=[result(producer_id, found) for producer_id, found in codes.items()])
 
 
