@@ -291,6 +291,22 @@ async def test_whatever_else_is_answered_the_transaction_does_not_end_without_it
     assert f"t-0: no marker for x, whose transaction stays open there: {code.name}" in caplog.text
 
 
+@pytest.mark.parametrize("leader", [1, 2])
+@on_loop
+async def test_a_mistake_of_ours_does_not_end_it_either(leader: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(leader)
+
+    def mistaken(partition: TopicPartition) -> ErrorCode:
+        scene.brokers[leader].codes = fine
+        scene.become(leader)
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(marker_routing, "asyncio", Impatient([]))
+    scene.brokers[leader].codes = mistaken
+    await scene.write(5, 0)
+    assert scene.brokers[leader].codes is fine
+
+
 class Impatient:
     """The module's asyncio, where no pause takes any time."""
 

@@ -131,7 +131,7 @@ class MarkerRouter:
         found = self._image().partition(*partition)
         leader = NO_LEADER if found is None else found.leader
         if leader == self._broker_id or self._peers is None:
-            return await self._local.write(markers, partition)
+            return await self._write_here(markers, partition)
         if leader == NO_LEADER:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         sent = Sent(markers, partition, asyncio.get_running_loop().create_future())
@@ -139,6 +139,13 @@ class MarkerRouter:
         if leader not in self._sending:
             self._sending[leader] = asyncio.get_running_loop().create_task(self._send_collected(leader, self._peers))
         return await sent.code
+
+    async def _write_here(self, markers: Markers, partition: TopicPartition) -> ErrorCode:
+        try:
+            return await self._local.write(markers, partition)
+        except Exception:
+            log.exception("%s: no marker for %s", partition, markers.transactional_id)
+            return ErrorCode.UNKNOWN_SERVER_ERROR
 
     # --- to other brokers ---
 
