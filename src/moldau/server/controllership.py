@@ -2,7 +2,8 @@
 
 Levels, not edges: whatever wakes this (a new image, a broker that appears or vanishes, a report, a timer), it looks at
 the image and at who is alive, claims the cluster if it may, and if it controls it, asks the duties until they decide
-nothing. A controller that takes over in the middle of anything goes on from what it finds.
+nothing. A controller that takes over in the middle of anything goes on from what it finds. One that fails to decide,
+again and again and for no reason of the store's, lets others try.
 """
 
 from __future__ import annotations
@@ -34,17 +35,20 @@ from moldau.metadata.publisher import ImageHolder
 from moldau.metadata.store import SessionState, StoreError
 from moldau.metrics import Metrics
 from moldau.server.controller import Controller
+from moldau.server.deaths import Deaths
+from moldau.server.mishaps import Mishaps
 from moldau.server.nudge import Nudge
 from moldau.server.services import Services
 from moldau.types.errors import ErrorCode, KafkaError
 
 log = logging.getLogger("moldau.server.controllership")
 
-#: One that was fenced on wrong evidence is not fenced on evidence again for so long: its presence decides.
-SPARED_SECONDS = 60.0
 AFTER_FAILURE_SECONDS = 0.1
 #: For how long a stop waits for its resignation to be written: without one the others find out by themselves.
 RESIGN_SECONDS = 5.0
+#: After so many mistakes in a row the controller resigns, and lets the others go first for so long.
+MISHAPS_OF_A_CONTROLLER = 5
+STANDING_BACK_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +84,15 @@ class Controllership:
         self._images, self._controller, self._config = images, controller, config
         self._nudge = Nudge()
         self._reports: dict[int, Report] = {}
-        self._dead: dict[UUID, int] = {}
-        self._spared_until: dict[int, float] = {}
+        self._deaths = Deaths(self._clocks.monotonic)
         self._balance_at: float | None = None
+        self._stands_back_until: float | None = None
         self._leaving = False
         #: This broker is not to be taken in yet.
         self.holds_back = False
         self._task: asyncio.Task[None] | None = None
+        self._snapshotting: asyncio.Task[None] | None = None
+        self._mishaps = Mishaps(log, "the look at the cluster")
         self.elections = metrics.histogram("kafka.controller", "ControllerStats", "LeaderElectionRateAndTimeMs")
         self.unclean = metrics.counter("kafka.controller", "ControllerStats", "UncleanLeaderElectionsPerSec")
 
@@ -115,11 +121,15 @@ class Controllership:
         """Steps down, so that the next controller need not wait until this one is found missing. What is to be written
         to the disks does not wait for long, though, where ZooKeeper is away."""
         self._leaving = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [each for each in (self._task, self._snapshotting) if each is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._store.session_state is SessionState.LOST:
             return
+        await self._resign()
+
+    async def _resign(self) -> None:
         try:
             async with asyncio.timeout(RESIGN_SECONDS):
                 if await self._controller.decide_own(lambda image: step_down(image, self._broker_id)):
@@ -131,8 +141,15 @@ class Controllership:
 
     def evidence_of_death(self, broker_id: int, incarnation: UUID) -> None:
         """Its port refuses connections: enough to fence it, since that does no harm if it is wrong."""
-        if self._clocks.monotonic() >= self._spared_until.get(broker_id, 0.0):
-            self._dead[incarnation] = broker_id
+        if self._deaths.told(broker_id, incarnation):
+            # What it has said before does not bring it back.
+            self._reports.pop(broker_id, None)
+            self.wake()
+
+    def evidence_of_life(self, broker_id: int, incarnation: UUID) -> None:
+        """It answers."""
+        if self._deaths.take_back(broker_id, incarnation):
+            log.warning("broker %d was taken for dead and is not", broker_id)
             self.wake()
 
     async def report(self, report: Report) -> ReportAnswer:
@@ -142,7 +159,7 @@ class Controllership:
         image = self._images.image
         check_broker_epoch(image, report.broker_id, report.broker_epoch)
         self._reports[report.broker_id] = report
-        self._take_back_evidence(image.brokers[report.broker_id].incarnation, report.broker_id)
+        self.evidence_of_life(report.broker_id, image.brokers[report.broker_id].incarnation)
         if report.failed_directories:
             await self._controller.decide(
                 lambda image: directories_failed(
@@ -171,10 +188,8 @@ class Controllership:
         reached[self._broker_id] = image.version
         return may_close(image, broker_id, reached)
 
-    def _take_back_evidence(self, incarnation: UUID, broker_id: int) -> None:
-        if self._dead.pop(incarnation, None) is not None:
-            log.warning("broker %d was taken for dead and is not", broker_id)
-            self._spared_until[broker_id] = self._clocks.monotonic() + SPARED_SECONDS
+    def _known_dead(self) -> frozenset[UUID]:
+        return self._deaths.known(self._images.image)
 
     # --- claiming and duties ---
 
@@ -183,27 +198,66 @@ class Controllership:
             await self._wait()
             try:
                 await self._look()
+                self._mishaps.over()
             except (StoreError, KafkaError) as error:
                 log.info("the cluster's state could not be settled, trying again: %s", error)
                 await asyncio.sleep(AFTER_FAILURE_SECONDS)
                 self.wake()
+            except Exception as error:
+                await self._after_mishap(error)
+
+    async def _after_mishap(self, error: Exception) -> None:
+        """A controller that decides nothing elects nobody: what is wrong may be wrong with this broker alone."""
+        pause = self._mishaps.happened(error)
+        if self._mishaps.in_a_row % MISHAPS_OF_A_CONTROLLER == 0 and self._controller.is_active and self._has_others():
+            log.error("broker %d cannot decide, and lets others control the cluster", self._broker_id)
+            self._stands_back_until = self._clocks.monotonic() + STANDING_BACK_SECONDS
+            await self._resign()
+        await asyncio.sleep(pause)
+        self.wake()
 
     async def _wait(self) -> None:
-        """Until something has changed, or preferred leaders are to be looked at."""
-        pause = None
-        if self._balance_at is not None and self._controller.is_active:
-            pause = max(0.0, self._balance_at - self._clocks.monotonic())
-        await self._nudge.taken(pause)
+        """Until something has changed, preferred leaders are to be looked at, or others had time enough to claim."""
+        at = self._balance_at if self._controller.is_active else self._stands_back_until
+        await self._nudge.taken(None if at is None else max(0.0, at - self._clocks.monotonic()))
 
     async def _look(self) -> None:
         if not self._controller.is_active and self._may_claim():
             await self._claim()
         if self._controller.is_active:
             await self._do_duties()
+            self._snapshot()
+
+    def _snapshot(self) -> None:
+        """Beside all else: a death must not wait for it."""
+        if self._snapshotting is None:
+            task = asyncio.get_running_loop().create_task(self._take_snapshot(), name="snapshot")
+            self._snapshotting = task
+
+    async def _take_snapshot(self) -> None:
+        try:
             await self._store.snapshot_if_due()
+        except StoreError as error:
+            log.info("no snapshot of the metadata could be taken, trying again later: %s", error)
+        except Exception:
+            log.exception("no snapshot of the metadata could be taken")
+        finally:
+            self._snapshotting = None
 
     def _may_claim(self) -> bool:
-        return may_claim(self._images.image, self._broker_id, self._alive(), self._dead)
+        if self._stands_back_until is not None:
+            if self._clocks.monotonic() < self._stands_back_until and self._has_others():
+                return False
+            self._stands_back_until = None
+        return may_claim(self._images.image, self._broker_id, self._alive(), self._known_dead())
+
+    def _has_others(self) -> bool:
+        alive = self._alive()
+        return any(
+            each.is_active and each.id in alive
+            for each in self._images.image.brokers.values()
+            if each.id != self._broker_id
+        )
 
     def _alive(self) -> Collection[int]:
         return self._store.alive()
@@ -221,13 +275,12 @@ class Controllership:
                 log.log(self._level(), "broker %d controls the cluster, epoch %d", self._broker_id, epoch)
 
     def _claimed_if_still_allowed(self, image: ClusterImage) -> Decision[int]:
-        if may_claim(image, self._broker_id, self._alive(), self._dead):
+        if may_claim(image, self._broker_id, self._alive(), self._known_dead()):
             return claim(image, self._broker_id)
         return Decision((), 0)
 
     async def _do_duties(self) -> None:
         while self._controller.is_active:
-            self._forget_old_evidence()
             version = self._images.image.version
             done = await self._controller.decide(
                 lambda image: duties(image, self._alive(), self._evidence(image), self._now_ms(), self._duty_settings())
@@ -247,13 +300,7 @@ class Controllership:
         own = image.brokers.get(self._broker_id)
         if own is not None and not self.holds_back:
             caught_up[self._broker_id] = own.epoch
-        return Evidence(caught_up, frozenset(self._dead))
-
-    def _forget_old_evidence(self) -> None:
-        """A broker that registered anew is another incarnation: what was said of the earlier one is done with."""
-        current = {broker.incarnation for broker in self._images.image.brokers.values()}
-        for incarnation in [each for each in self._dead if each not in current]:
-            del self._dead[incarnation]
+        return Evidence(caught_up, self._known_dead())
 
     def _duty_settings(self) -> DutySettings:
         config = self._config()

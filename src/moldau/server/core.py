@@ -247,6 +247,7 @@ class BrokerCore:
             opener,
             self.controllership.evidence_of_death,
             self.metrics,
+            self.controllership.evidence_of_life,
         )
 
     def _read_certificates(self) -> Certificates | None:

@@ -63,6 +63,9 @@ class KafkaView:
                 self._shown = None
                 await asyncio.sleep(AFTER_FAILURE_SECONDS)
                 self._nudge.give()
+            except Exception:
+                log.exception("Kafka's nodes in ZooKeeper are behind until something changes")
+                self._shown = None
 
     async def show(self, image: ClusterImage) -> None:
         """Raises PortError."""

@@ -22,6 +22,7 @@ from moldau.metadata.publisher import ImageHolder
 from moldau.metadata.store import SessionState, StoreError
 from moldau.server.controller import Controller
 from moldau.server.controllership import Controllership, Report, ReportAnswer
+from moldau.server.mishaps import Mishaps
 from moldau.server.nudge import Nudge
 from moldau.server.peers.peer import PeerLostError, Peers
 from moldau.server.services import Services
@@ -67,6 +68,7 @@ class Membership:
         self._admitted = asyncio.Event()
         self._wants_to_stop = False
         self._may_stop = asyncio.Event()
+        self._mishaps = Mishaps(log, "the report to the controller")
         self._task: asyncio.Task[None] | None = None
         self.incarnation = services.new_uuid()
 
@@ -182,6 +184,10 @@ class Membership:
         except (PeerLostError, StoreError, KafkaError) as error:
             log.debug("the controller did not hear us: %s", error)
             return
+        except Exception as error:
+            await asyncio.sleep(self._mishaps.happened(error))
+            return
+        self._mishaps.over()
         if answer.may_stop:
             self._may_stop.set()
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import count
+from math import inf
 from random import Random
 from typing import Any, TypeVar, cast
 from uuid import UUID, uuid4
@@ -18,6 +19,7 @@ from moldau.metadata.codec import BrokerEntry, Listener
 from moldau.metadata.controller.brokers import form_cluster, put_state
 from moldau.metadata.controller.claim import claim
 from moldau.metadata.controller.decision import Decision, everyone
+from moldau.metadata.controller.duties import duties
 from moldau.metadata.controller.elect import ElectionKind, elect_leaders
 from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER, SUPPORTED_FEATURES
 from moldau.metadata.controller.partition_changes import put_partition
@@ -27,6 +29,7 @@ from moldau.metadata.image import NO_LEADER, PartitionImage
 from moldau.metadata.local import LocalStore
 from moldau.metadata.publisher import ImageHolder
 from moldau.metrics import Metrics
+from moldau.server import controllership, mishaps
 from moldau.server.controller import Controller
 from moldau.server.controllership import Controllership, Report
 from moldau.server.membership import Lineage, Membership
@@ -53,11 +56,15 @@ class Store:
 
     def __init__(self, store: LocalStore) -> None:
         self.present: set[int] = {1}
+        self.snapshots = asyncio.Event()
         self._store = store
         self._tell: Callable[[Any], object] = lambda _: None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
+
+    async def snapshot_if_due(self) -> None:
+        await self.snapshots.wait()
 
     def alive(self) -> frozenset[int]:
         return frozenset(self.present)
@@ -324,5 +331,123 @@ def test_the_controller_does_not_trust_boot_ids_where_it_is_told_not_to() -> Non
             assert here.controllership._duty_settings().trust_boot_id is False
         async with scene() as here:
             assert here.controllership._duty_settings().trust_boot_id is True
+
+    run(scenario())
+
+
+def test_a_snapshot_that_takes_long_delays_no_fencing() -> None:
+    """As in all of these scenes it never ends."""
+
+    async def scenario() -> None:
+        async with scene() as here:
+            await here.membership.admitted()
+            here.store.came_or_went(1, 2)
+            await here.register_other(2)
+            await here.report(2)
+            await here.until(lambda: not here.fenced(2))
+            here.store.came_or_went(1)
+            await here.until(lambda: here.fenced(2))
+            assert here.controllership._snapshotting is not None
+
+    run(scenario())
+
+
+def mistaken(monkeypatch: pytest.MonkeyPatch, times: float) -> list[None]:
+    """The rule of the duties fails so many times. Gives the calls."""
+    monkeypatch.setattr(mishaps, "FIRST_PAUSE_SECONDS", 0.0)
+    calls: list[None] = []
+
+    def rule(*arguments: Any) -> Any:
+        calls.append(None)
+        if len(calls) <= times:
+            raise RuntimeError("a mistake of ours")
+        return duties(*arguments)
+
+    monkeypatch.setattr(controllership, "duties", rule)
+    return calls
+
+
+def test_a_controller_goes_on_after_a_mistake(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        mistaken(monkeypatch, 3)
+        async with scene() as here:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await here.membership.admitted()
+        told = [each for each in caplog.records if "a mistake of ours" in each.getMessage()]
+        assert [each.exc_info is not None for each in told] == [True, False, False]
+
+    run(scenario())
+
+
+def test_one_that_cannot_decide_lets_others_control_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with scene() as here:
+            await here.membership.admitted()
+            here.store.came_or_went(1, 2)
+            await here.register_other(2)
+            await here.report(2)
+            await here.until(lambda: not here.fenced(2))
+            calls = mistaken(monkeypatch, inf)
+            here.controllership.wake()
+            await here.until(lambda: not here.controller.is_active)
+            assert len(calls) == 5
+            await here.controller.decide_own(lambda image: claim(image, 2))
+            # It takes over again from one that is gone.
+            mistaken(monkeypatch, 0)
+            here.store.came_or_went(1)
+            await here.until(lambda: here.controller.is_active)
+
+    run(scenario())
+
+
+def test_a_member_goes_on_after_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(mishaps, "FIRST_PAUSE_SECONDS", 0.0)
+        async with scene() as here:
+            await here.membership.admitted()
+            await here.controllership.stop()
+            await here.register_other(2)
+            await here.controller.decide_own(lambda image: claim(image, 2))
+            mistakes = iter([RuntimeError("a mistake of ours")])
+            call = here.peers.call
+
+            async def answer(*arguments: Any, **named: Any) -> Any:
+                for mistake in mistakes:
+                    raise mistake
+                return await call(*arguments, **named)
+
+            monkeypatch.setattr(here.peers, "call", answer)
+            await here.fence(1)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                report = await here.peers.reports.get()
+            assert report.broker_id == 1
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("how", ["it is long ago", "it answers"])
+def test_what_was_told_of_a_death_is_not_used_against_a_later_controller(how: str) -> None:
+    async def scenario() -> None:
+        async with scene() as here:
+            await here.membership.admitted()
+            here.store.came_or_went(1, 2, 3)
+            for other in (2, 3):
+                await here.register_other(other)
+                await here.report(other)
+            await here.until(lambda: not here.fenced(2) and not here.fenced(3))
+            await here.controller.decide_own(lambda image: claim(image, 3))
+            incarnation = here.images.image.brokers[2].incarnation
+            here.controllership.evidence_of_death(2, incarnation)
+            if how == "it answers":
+                here.controllership.evidence_of_life(2, incarnation)
+            else:
+                here.now += 3600.0
+            await here.controller.decide_own(lambda image: claim(image, 2))
+            here.store.came_or_went(1, 2)  # seen, and looked at, by the next claim
+            assert not here.controllership._may_claim()
+            here.controllership.evidence_of_death(2, incarnation)
+            assert here.controllership._may_claim() is (how == "it is long ago")
 
     run(scenario())

@@ -145,6 +145,8 @@ class CoordinatorQuestions:
                     answers = codes_of(answer)
                 except PeerLostError as error:
                     log.info("%d transactions could not be asked about: %s", len(batch), error)
+                except Exception:
+                    log.exception("%d transactions could not be asked about", len(batch))
                 finally:
                     tell(batch, answers, problem)
         finally:

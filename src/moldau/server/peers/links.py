@@ -18,6 +18,7 @@ from uuid import UUID
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.image_changes import ImageDelta
 from moldau.metrics import Metrics
+from moldau.server.mishaps import Mishaps
 from moldau.server.peers.connection import PeerConnection
 from moldau.server.peers.network import endpoint_of
 from moldau.server.peers.opening import Endpoint, Opener, RefusedError
@@ -64,13 +65,21 @@ class LinkJudge:
 class Link:
     """The link to one registration of a broker."""
 
-    def __init__(self, endpoint: Endpoint, opener: Opener, evidence: Evidence, changed: Callable[[Link], None]) -> None:
-        """`changed` is told whenever the link was lost or is there again."""
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        opener: Opener,
+        evidence: Evidence,
+        lives: Evidence,
+        changed: Callable[[Link], None],
+    ) -> None:
+        """`lives` is told who answers, `changed` whenever the link was lost or is there again."""
         self.endpoint = endpoint
         self._opener = opener
-        self._evidence = evidence
+        self._evidence, self._lives = evidence, lives
         self._changed = changed
         self._judge = LinkJudge()
+        self._mishaps = Mishaps(log, f"the link to broker {endpoint.broker_id}")
         self._connection: PeerConnection | None = None
         self._told = ""
         self._failures = 0
@@ -99,17 +108,22 @@ class Link:
                     lambda _, ended=ended: ended.set(),  # type: ignore[misc]
                 )
                 dead = self._judge.answered(incarnation)
+                self._lives(self.endpoint.broker_id, incarnation)
             except RefusedError:
                 dead = self._judge.refused()
             except PeerLostError as error:
                 self._judge.silent()
                 self._tell(error)
+            except Exception as error:
+                self._judge.silent()
+                self._mishaps.happened(error)
             self.tried.set()
             if dead is not None:
                 log.info("%s: its incarnation %s is dead", self.endpoint, dead)
                 self._evidence(self.endpoint.broker_id, dead)
             if self.is_open:
                 pause, self._told, self._failures = 0.0, "", 0
+                self._mishaps.over()
                 self._changed(self)
                 await ended.wait()
                 self._changed(self)
@@ -132,11 +146,19 @@ class Link:
 class Links:
     """All links of this broker; subscribed to the image."""
 
-    def __init__(self, broker_id: int, listener: str, opener: Opener, evidence: Evidence, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        listener: str,
+        opener: Opener,
+        evidence: Evidence,
+        metrics: Metrics,
+        lives: Evidence = lambda *_: None,
+    ) -> None:
         self._broker_id = broker_id
         self._listener = listener
         self._opener = opener
-        self._evidence = evidence
+        self._evidence, self._lives = evidence, lives
         self._links: dict[int, Link] = {}
         #: Brokers whose link ended a moment ago: they may be dead, which the next attempt or the next image will tell.
         self.suspects: set[int] = set()
@@ -157,7 +179,7 @@ class Links:
         self.suspects -= {broker_id for broker_id in self.suspects if image.brokers[broker_id].fenced}
         for broker_id, endpoint in wanted.items():
             if broker_id not in self._links:
-                self._links[broker_id] = Link(endpoint, self._opener, self._dead, self._changed)
+                self._links[broker_id] = Link(endpoint, self._opener, self._dead, self._lives, self._changed)
 
     def apply(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
         if old.brokers is not new.brokers:

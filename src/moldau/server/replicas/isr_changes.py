@@ -15,6 +15,7 @@ from moldau.metrics import Counter
 from moldau.replication.leader import IsrChange, Neighbours
 from moldau.replication.leases import Lease
 from moldau.replication.partition import Partition
+from moldau.server.mishaps import Mishaps
 from moldau.server.peers.peer import PeerLostError
 from moldau.types.errors import ErrorCode
 from moldau.work.slices import Work, pauses
@@ -36,6 +37,7 @@ class IsrChanges:
         self._partitions = partitions
         self._waiting: dict[Partition, IsrChange] = {}
         self._task: asyncio.Task[None] | None = None
+        self._mishaps = Mishaps(log, "the proposal of in-sync sets")
 
     def propose(self, partition: Partition, change: IsrChange) -> None:
         self._waiting[partition] = change
@@ -78,12 +80,16 @@ class IsrChanges:
         """Whether all of it is decided."""
         try:
             codes = await self._alter_partitions([change for _, change in proposed])
-        except PeerLostError as error:
-            log.info("the controller does not answer: %s", error)
+        except Exception as error:
+            if isinstance(error, PeerLostError):
+                log.info("the controller does not answer: %s", error)
+            else:
+                self._mishaps.happened(error)
             for partition, change in proposed:
                 partition.isr_unanswered(change)
                 self._waiting.setdefault(partition, change)
             return False
+        self._mishaps.over()
         is_decided = True
         for (partition, change), code in zip(proposed, codes, strict=True):
             if code is not ErrorCode.NONE:

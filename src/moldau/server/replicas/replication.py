@@ -10,6 +10,7 @@ from moldau.config.broker import BrokerConfig
 from moldau.metadata.controller.in_sync import WantedIsr
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.publisher import ImageHolder
+from moldau.metadata.store import StoreError
 from moldau.metrics import Metrics
 from moldau.replication.follower import FetchSettings
 from moldau.replication.leader import IsrChange
@@ -115,7 +116,7 @@ class Replication:
         """The controller's code for each, in order. Raises PeerLostError where nobody has decided."""
         try:
             codes = await (self._decide(changes) if self._controller.is_active else self._ask(changes))
-        except KafkaError as error:
+        except (KafkaError, StoreError) as error:
             raise PeerLostError(f"the controller cannot decide: {error}") from error
         return [codes.get((each.topic_id, each.partition), ErrorCode.UNKNOWN_SERVER_ERROR) for each in changes]
 

@@ -59,7 +59,15 @@ class Scene:
     def __init__(self, broker: FakeBroker, opener: Opener = OPENER) -> None:
         self.dead: list[tuple[int, UUID]] = []
         self.metrics = Metrics()
-        self.links = Links(1, "INTERNAL", opener, lambda *who: self.dead.append(who), self.metrics)
+        self.alive: list[tuple[int, UUID]] = []
+        self.links = Links(
+            1,
+            "INTERNAL",
+            opener,
+            lambda *who: self.dead.append(who),
+            self.metrics,
+            lambda *who: self.alive.append(who),
+        )
         self.image: ClusterImage = EMPTY_IMAGE
         self.become(broker)
 
@@ -98,6 +106,7 @@ async def test_a_process_that_was_restarted_at_the_same_address_is_another_one()
         await until(lambda: scene.dead)
         assert scene.dead == [(2, before)]
         await until(lambda: scene.open)
+        assert scene.alive == [(2, before), (2, B)]
         await scene.links.close()
 
 
