@@ -37,6 +37,9 @@ class ModelLog:
     def begin_epoch(self, epoch: int) -> None:
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
+    def flush_required(self) -> bool:
+        return False
+
     def discard_staged(self) -> None: ...
 
     def last_stable_offset(self, mark: int) -> int:

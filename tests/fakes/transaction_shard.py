@@ -148,6 +148,9 @@ class TransactionShard(MarkerSender):
         self.markers += [(markers, place) for place in sorted(markers.partitions)]
         self.markers.append((markers, None))
 
+    def give_up(self) -> None:
+        """What is on its way may still arrive."""
+
     def deliver(self, position: int = 0) -> None:
         """One marker; the news that all are there follows the last one."""
         markers, place = self.markers[position]

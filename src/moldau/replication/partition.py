@@ -95,8 +95,9 @@ class Partition:
         self.advance(self.counted_end)
 
     def _begin(self, log: PartitionLog, term: PartitionImage) -> None:
+        """What was written before may have to be synced still, by whoever wrote it or by us (`AppendQueue`)."""
         log.begin_epoch(term.leader_epoch)
-        self.counted_end = log.log_end_offset
+        self.counted_end = log.recovery_point if log.flush_required() else log.log_end_offset
         index = self.topic_partition.partition
         self.leadership = Leadership(self.topic_id, index, self.local_id, term, log.log_end_offset, self._neighbours)
         self._look_for_rivals()
@@ -163,6 +164,11 @@ class Partition:
         if self.log is not None:
             self.log.config = config
             self._look_for_rivals()
+
+    @property
+    def has_uncounted(self) -> bool:
+        """Whether records that this leader has written do not count for the mark yet."""
+        return self.leadership is not None and self.log is not None and self.counted_end < self.log.log_end_offset
 
     @property
     def leads(self) -> bool:

@@ -101,6 +101,17 @@ class AppendQueue:
             for append in appends:
                 append.written()
 
+    def bring_to_disk(self, partition: Partition) -> None:
+        """A term has begun over records that may not be on disk, as the topic asks: they count when they are."""
+        partition_log = partition.log
+        if partition_log is None or not partition.leads or partition in self._syncing:
+            return
+        if partition_log.flush_required():
+            self._syncing[partition] = []
+            self._sync(partition, partition_log, [])
+        else:
+            partition.advance(partition_log.log_end_offset)
+
     def _sync(self, partition: Partition, partition_log: PartitionLog, appends: list[Append]) -> None:
         end_offset, epoch = partition_log.log_end_offset, partition.leader_epoch
 
@@ -120,6 +131,8 @@ class AppendQueue:
             if behind:
                 self._syncing[partition] = []
                 self._sync(partition, partition_log, behind)
+            elif partition.leader_epoch != epoch:
+                self.bring_to_disk(partition)
 
         self._run_blocking(partition_log.flush_work(end_offset)).add_done_callback(synced)
 

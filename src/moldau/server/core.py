@@ -308,6 +308,7 @@ class BrokerCore:
             gate,
             traffic.committed,
         )
+        self.partitions.bring_to_disk(self.appends.bring_to_disk)
         self._begin_coordination()
         self.replication = Replication(
             lambda: self.config,

@@ -21,7 +21,7 @@ class Mishaps:
 
     def happened(self, error: Exception) -> float:
         """Gives the seconds to wait before the next attempt."""
-        pause = min(FIRST_PAUSE_SECONDS * 2 ** min(self.in_a_row, 10), LONGEST_PAUSE_SECONDS)
+        pause = min(FIRST_PAUSE_SECONDS * (1 << min(self.in_a_row, 10)), LONGEST_PAUSE_SECONDS)
         self.in_a_row += 1
         told = "%s failed; it is tried again in %g s: %r"
         self._log.error(told, self._what, pause, error, exc_info=error if self.in_a_row == 1 else None)

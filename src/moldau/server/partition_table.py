@@ -43,6 +43,8 @@ class PartitionTable:
         self._topic_config = topic_config
         self._topics: dict[str, dict[int, Partition]] = {}
         self._paused = pauses(PARTITIONS_PER_TURN)
+        self._uncounted: list[Partition] = []
+        self._bring_to_disk: Callable[[Partition], object] = self._uncounted.append
 
     def __iter__(self) -> Iterator[Partition]:
         for partitions in self._topics.values():
@@ -116,8 +118,18 @@ class PartitionTable:
                 self._open_log(partition, topic, config, is_new(index))
             if state.leader == self._local_id:
                 partition.lead(state)
+                if partition.has_uncounted:
+                    self._bring_to_disk(partition)
             else:
                 partition.follow(state)
+
+    def bring_to_disk(self, bring: Callable[[Partition], object]) -> None:
+        """`bring` is told of partitions that are led from now on, and whose records are not known to be on disk as
+        their topic asks."""
+        waiting, self._uncounted = self._uncounted, []
+        self._bring_to_disk = bring
+        for partition in waiting:
+            bring(partition)
 
     def _leave(self, partition: Partition) -> None:
         """We are no replica of it (any more)."""

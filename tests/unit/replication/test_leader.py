@@ -41,6 +41,9 @@ class Log:
 
     def begin_epoch(self, epoch: int) -> None: ...
 
+    def flush_required(self) -> bool:
+        return False
+
     def last_stable_offset(self, mark: int) -> int:
         return mark
 

@@ -32,6 +32,9 @@ class LogEnds:
     def last_stable_offset(self, high_watermark: int) -> int:
         return high_watermark if self.first_unstable is None else min(self.first_unstable, high_watermark)
 
+    def flush_required(self) -> bool:
+        return False
+
     def begin_epoch(self, leader_epoch: int) -> None:
         self.epochs.append(leader_epoch)
 

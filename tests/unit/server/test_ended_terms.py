@@ -21,7 +21,7 @@ from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import NO_TIMESTAMP
 from tests.fakes.unlimited import Unlimited
 from tests.fakes.waits import OffsetProbe
-from tests.support.logs import TOPIC_PARTITION, batch, open_log, settings, stage, values_from
+from tests.support.logs import TOPIC_PARTITION, append, batch, open_log, settings, stage, values_from
 from tests.support.terms import term
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -85,6 +85,60 @@ def test_what_was_brought_to_disk_in_an_older_term_raises_no_mark(tmp_path: Path
         one.partition.lead(term(1, epoch=5))
         await one.run_blocking()
         assert one.partition.high_watermark == 0
+
+    asyncio.run(main())
+
+
+def test_what_a_follower_has_not_synced_yet_does_not_count_when_it_leads(tmp_path: Path) -> None:
+    async def main() -> None:
+        one = Queue(tmp_path, flush_messages=1)
+        one.partition.follow(term(2, epoch=3))
+        append(one.log, b"0")
+        append(one.log, b"1")
+        one.log.flush(1)
+        one.partition.lead(term(1, epoch=4, replicas=(1, 2)))
+        assert one.partition.high_watermark == one.log.recovery_point == 1
+        assert one.partition.has_uncounted
+        one.queue.bring_to_disk(one.partition)
+        assert one.partition.high_watermark == 1
+        await one.run_blocking()
+        assert one.partition.high_watermark == 2
+        assert not one.partition.has_uncounted
+
+    asyncio.run(main())
+
+
+def test_what_an_earlier_term_is_bringing_to_disk_counts_when_all_of_it_is_there(tmp_path: Path) -> None:
+    async def main() -> None:
+        one = Queue(tmp_path, flush_messages=1)
+        one.partition.lead(term(1, epoch=3, replicas=(1, 2)))
+        one.append(b"0")
+        one.queue.flush()
+        one.append(b"1")
+        one.queue.flush()
+        assert len(one.blocking) == 1, "the second waits for the sync of the first"
+        one.partition.lead(term(1, epoch=4, replicas=(1, 2)))
+        one.queue.bring_to_disk(one.partition)
+        assert one.partition.high_watermark == 0
+        await one.run_blocking()
+        assert one.partition.high_watermark < 2
+        await one.run_blocking()
+        assert one.partition.high_watermark == 2
+
+    asyncio.run(main())
+
+
+def test_one_batch_that_an_earlier_term_is_bringing_to_disk_counts_when_it_is_there(tmp_path: Path) -> None:
+    async def main() -> None:
+        one = Queue(tmp_path, flush_messages=1)
+        one.partition.lead(term(1, epoch=3, replicas=(1, 2)))
+        one.append(b"0")
+        one.queue.flush()
+        one.partition.lead(term(1, epoch=4, replicas=(1, 2)))
+        one.queue.bring_to_disk(one.partition)
+        assert one.partition.high_watermark == 0
+        await one.run_blocking()
+        assert one.partition.high_watermark == 1
 
     asyncio.run(main())
 

@@ -14,10 +14,13 @@ from moldau.metadata import codec, paths
 from moldau.metadata.image import EMPTY_IMAGE, ClusterImage
 from moldau.metadata.image_changes import apply
 from moldau.metadata.store import Change, Changes, Versioned
+from moldau.replication.partition import Partition
 from moldau.server.partition_table import PartitionTable
+from moldau.storage.log import PartitionLog
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
 from moldau.work.turns import run
+from tests.support.logs import append
 from tests.support.managers import Managed
 
 HERE, OTHER = 1, 2
@@ -28,8 +31,8 @@ T0 = TopicPartition("t", 0)
 class Following:
     """A table over real logs, given one image after the other."""
 
-    def __init__(self, folder: Path) -> None:
-        self.managed = Managed([folder])
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.managed = Managed([folder], broker={name.replace("_", "."): value for name, value in settings.items()})
         self.image = EMPTY_IMAGE
         self.table = PartitionTable(
             HERE, self.managed.logs, lambda topic: TopicConfig.resolve(topic.configs, self.managed.config)
@@ -52,9 +55,9 @@ class Following:
         return self.image
 
 
-def following(folder: Path, scenario: Callable[[Following], Awaitable[None]]) -> None:
+def following(folder: Path, scenario: Callable[[Following], Awaitable[None]], **settings: str) -> None:
     async def main() -> None:
-        following = Following(folder)
+        following = Following(folder, **settings)
         await following.managed.start()
         await scenario(following)
         await following.managed.logs.close()
@@ -121,3 +124,26 @@ def test_a_topic_created_anew_under_its_name_in_one_change_never_sees_the_old_da
         assert after.log is not before
 
     following(tmp_path, scenario)
+
+
+def test_what_a_new_leader_has_not_on_its_disk_as_the_topic_asks_is_told_also_to_who_comes_later(
+    tmp_path: Path,
+) -> None:
+    async def scenario(state: Following) -> None:
+        await state.take(([HERE, OTHER], OTHER, 0), ([HERE, OTHER], OTHER, 0))
+        append(log_of(state, 0), b"0")
+        append(log_of(state, 1), b"0")
+        told: list[Partition] = []
+        await state.take(([HERE, OTHER], HERE, 1), ([HERE, OTHER], OTHER, 0))
+        state.table.bring_to_disk(told.append)
+        assert told == [state.table.get("t", 0)]
+        await state.take(([HERE, OTHER], HERE, 1), ([HERE, OTHER], HERE, 1))
+        assert state.table.get("t", 1) in told
+
+    following(tmp_path, scenario, log_flush_interval_messages="1")
+
+
+def log_of(state: Following, index: int) -> PartitionLog:
+    found = state.table.get("t", index).log
+    assert found is not None
+    return found
