@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import pytest
 
 from moldau.metadata import codec, paths
@@ -11,7 +9,6 @@ from moldau.metadata.controller.brokers import form_cluster
 from moldau.metadata.controller.features import FEATURES_OF_A_NEW_CLUSTER, SUPPORTED_FEATURES
 from moldau.metadata.controller.fencing import fence
 from moldau.metadata.controller.producer_ids import LAST_ID, ProducerIdBlock, next_block
-from moldau.metadata.controller.registration import register_broker
 from moldau.metadata.controller.topic_creation import NewTopic
 from moldau.metadata.controller.unregistration import unregister_broker
 from moldau.metadata.image import EMPTY_IMAGE, NO_LEADER
@@ -70,36 +67,6 @@ def test_what_the_controller_said_of_an_earlier_registration_does_not_count() ->
     assert (returned.is_active, returned.fenced, returned.state) == (False, True, state)
     cluster.unfence(1)
     assert cluster.image.brokers[1].is_active
-
-
-FOLDER, OTHER_FOLDER = UUID(int=7), UUID(int=8)
-
-
-@pytest.mark.parametrize(
-    ("other_is_alive", "directories", "refused"),
-    [(True, (OTHER_FOLDER,), True), (True, (FOLDER,), False), (False, (OTHER_FOLDER,), False)],
-)
-def test_one_id_has_one_living_broker(other_is_alive: bool, directories: tuple[UUID, ...], refused: bool) -> None:
-    cluster = Cluster()
-    first = codec.BrokerEntry(UUID(int=98), (), directories=(FOLDER,), features=SUPPORTED_FEATURES)
-    cluster.decide(lambda image: register_broker(image, 1, first))
-    second = codec.BrokerEntry(UUID(int=99), (), directories=directories, features=SUPPORTED_FEATURES)
-    if refused:
-        with pytest.raises(KafkaError) as error:
-            register_broker(cluster.image, 1, second, other_is_alive=other_is_alive)
-        assert error.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
-    else:
-        cluster.decide(lambda image: register_broker(image, 1, second, other_is_alive=other_is_alive))
-        assert cluster.image.brokers[1].incarnation == UUID(int=99)
-
-
-def test_a_foreign_cluster_is_refused() -> None:
-    cluster = Cluster()
-    entry = codec.BrokerEntry(UUID(int=9), (), features=SUPPORTED_FEATURES)
-    with pytest.raises(KafkaError) as refused:
-        register_broker(cluster.image, 2, entry, cluster_id="another")
-    assert refused.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
-    assert register_broker(cluster.image, 2, entry, cluster_id="the-cluster").operations
 
 
 def test_a_broker_that_is_forgotten_has_no_claim_left() -> None:
