@@ -167,20 +167,20 @@ class ImageHolder:
         old = self._image
         try:
             built = begin(applying(old, changes))
-        except BadEntryError as error:
-            self._fail(error)
+        except Exception as error:
+            self._fail(not_built(changes.revision, error))
             return None
         if isinstance(built, Awaitable):
-            return self._take_over_in_turns(old, built)
+            return self._take_over_in_turns(old, changes.revision, built)
         return self._prepare_and_apply(old, *built)
 
     async def _take_over_in_turns(
-        self, old: ClusterImage, building: Awaitable[tuple[ClusterImage, ImageDelta]]
+        self, old: ClusterImage, revision: Revision, building: Awaitable[tuple[ClusterImage, ImageDelta]]
     ) -> None:
         try:
             image, delta = await building
-        except BadEntryError as error:
-            self._fail(error)
+        except Exception as error:
+            self._fail(not_built(revision, error))
             return
         rest = self._prepare_and_apply(old, image, delta)
         if rest is not None:
@@ -194,7 +194,7 @@ class ImageHolder:
                 if begun is not None:
                     preparing.append(begun)
         except Exception as error:
-            self._fail(not_followed(image, "cannot be prepared for", error))
+            self._fail(not_followed(image.version, "cannot be prepared for", error))
             return None
         if preparing:
             return self._apply_when_prepared(old, image, delta, preparing)
@@ -206,7 +206,7 @@ class ImageHolder:
         try:
             await asyncio.gather(*preparing)
         except Exception as error:
-            self._fail(not_followed(image, "cannot be prepared for", error))
+            self._fail(not_followed(image.version, "cannot be prepared for", error))
             return
         await run(self._apply(old, image, delta))
 
@@ -217,7 +217,7 @@ class ImageHolder:
                 if work is not None:
                     yield from work
             except Exception as error:
-                self._fail(not_followed(image, "is applied by half", error))
+                self._fail(not_followed(image.version, "is applied by half", error))
                 return
         self._image = image
         for future, revision in self._waiting.items():
@@ -237,8 +237,13 @@ class ImageHolder:
             self._on_failure(error)
 
 
-def not_followed(image: ClusterImage, what: str, cause: Exception) -> ImageNotFollowedError:
-    LOG.error("metadata version %d %s: a subscriber failed", image.version, what, exc_info=cause)
-    error = ImageNotFollowedError(f"metadata version {image.version} {what}: {cause}")
+def not_built(version: int, cause: Exception) -> Exception:
+    """An entry that cannot be read says what is wrong; all else is a mistake of ours."""
+    return cause if isinstance(cause, BadEntryError) else not_followed(version, "cannot be built", cause)
+
+
+def not_followed(version: int, what: str, cause: Exception) -> ImageNotFollowedError:
+    LOG.error("metadata version %d %s", version, what, exc_info=cause)
+    error = ImageNotFollowedError(f"metadata version {version} {what}: {cause}")
     error.__cause__ = cause
     return error

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 import pytest
 
-from moldau.metadata import codec, paths
+from moldau.metadata import codec, paths, publisher
 from moldau.metadata.codec import BadEntryError
 from moldau.metadata.image import ClusterImage
 from moldau.metadata.image_changes import ImageDelta
@@ -271,6 +271,35 @@ def test_an_entry_that_cannot_be_read_stops_the_image(path: str, value: bytes, r
         assert [cast(BadEntryError, failure).path for failure in failures] == [path]
         with pytest.raises(BadEntryError, match=path):
             await ImageHolder(store).start()
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("in_turns", [False, True])
+def test_a_mistake_of_ours_stops_the_image_too(in_turns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the next image would lack what was in this one."""
+
+    def mistaken(_old: ClusterImage, _changes: Changes) -> Work[Any]:
+        if in_turns:
+            yield
+        raise RuntimeError("a mistake of ours")
+        yield
+
+    async def scenario() -> None:
+        ticks = count()
+        monkeypatch.setattr(turns, "clock", lambda: float(next(ticks)))
+        store = await opened()
+        failures: list[Exception] = []
+        holder = ImageHolder(store, failures.append)
+        await holder.start()
+        monkeypatch.setattr(publisher, "applying", mistaken)
+        revision = await store.commit(topic("t", 201))
+        with pytest.raises(ImageNotFollowedError, match="a mistake of ours"):
+            await holder.reached(revision)
+        monkeypatch.undo()
+        await store.commit(topic("later", 202))
+        assert (holder.image.topics, len(failures)) == ({}, 1)
         await store.close()
 
     asyncio.run(scenario())
