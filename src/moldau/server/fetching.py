@@ -264,6 +264,13 @@ def divergence(log: PartitionLog, target: FetchTarget) -> tuple[int, int] | None
     return None
 
 
+def is_news_to_a_follower(partition: Partition, target: FetchTarget) -> bool:
+    """Whether a look at the partition could find something: records, or that it has another leader or epoch."""
+    if partition.log is None or not partition.leads or partition.leader_epoch != target.leader_epoch:
+        return True
+    return partition.log.log_end_offset > target.fetch_offset
+
+
 def aborted_in(log: PartitionLog, start: int, end: int) -> list[tuple[int, int]]:
     return [(transaction.producer_id, transaction.first_offset) for transaction in log.aborted_transactions(start, end)]
 
@@ -293,12 +300,15 @@ class WaitingFetch:
         self._timer = asyncio.get_running_loop().call_later(limits.max_wait_ms / 1000, self.time_is_up)
 
     def register(self) -> Work[None]:
-        """At all partitions; if that takes several turns, one may have grown before it was reached."""
+        """At all partitions; if that takes several turns, one may have grown before it was reached. A follower's are
+        looked at again only if one has: most of thousands are idle."""
         paused = pauses(PARTITIONS_PER_TURN)
+        has_news = not self._limits.is_follower
         for target in self._targets:
             try:
                 partition = find_partition(self._broker, self._context, target, self._limits)
             except KafkaError:
+                has_news = True
                 continue
             finally:
                 if next(paused):
@@ -313,7 +323,8 @@ class WaitingFetch:
                 waits = partition.mark_waits
             waits.add(self)
             self._waits.append(waits)
-        if len(self._targets) >= PARTITIONS_PER_TURN:
+            has_news = has_news or is_news_to_a_follower(partition, target)
+        if has_news and len(self._targets) >= PARTITIONS_PER_TURN:
             self.wake()
 
     def wake(self) -> None:

@@ -12,10 +12,12 @@ from uuid import UUID
 
 import pytest
 
+from moldau.metadata.image import PartitionImage
 from moldau.replication.fetch_sessions import FetchTarget
 from moldau.replication.partition import Partition
 from moldau.security.authorizer import Operation, Resource
 from moldau.security.context import ANONYMOUS, ClientIdentity, RequestContext
+from moldau.server import fetching
 from moldau.server.fetching import FetchLimits, FetchRound, WaitingFetch, read_round
 from moldau.storage.errors import LogIOError
 from moldau.types.errors import ErrorCode, KafkaError
@@ -34,7 +36,7 @@ class World:
     """A broker with two led partitions of `t`, whose committed end the test moves."""
 
     def __init__(self, folder: Path) -> None:
-        self.parts = [self._led(folder, index) for index in range(2)]
+        self.parts = [self.led(folder, index, term(1)) for index in range(2)]
         self.hidden: set[str] = set()
         self.failed: list[Exception] = []
         self.topics = {"t": SimpleNamespace(name="t")}
@@ -49,12 +51,12 @@ class World:
             ),
         )
 
-    def _led(self, folder: Path, index: int) -> Partition:
+    def led(self, folder: Path, index: int, led: PartitionImage) -> Partition:
         path = folder / str(index)
         path.mkdir()
         one = Partition(TopicPartition("t", index), T_ID, 1)
         one.log = open_log(str(path))
-        one.lead(term(1))
+        one.lead(led)
         return one
 
     def get(self, topic: str, index: int) -> Partition:
@@ -257,6 +259,67 @@ def test_a_fetch_that_is_given_up_answers_nothing(world: World) -> None:
         await turns_of_the_loop()
         assert one.answers == []
         assert not any(part.mark_waits for part in world.parts)
+
+    run(main)
+
+
+MANY = 3 * fetching.PARTITIONS_PER_TURN
+
+
+class Followed:
+    """A follower's fetch of many partitions, which registers at them in turns; each look at one is counted."""
+
+    def __init__(self, world: World, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        world.parts = [world.led(folder, index + 10, term(1, replicas=(1, 2))) for index in range(MANY)]
+        self.looks = 0
+        read_partition = fetching.read_partition
+
+        def counting(*arguments: Any) -> Any:
+            self.looks += 1
+            return read_partition(*arguments)
+
+        monkeypatch.setattr(fetching, "read_partition", counting)
+        self.answers: list[int] = []
+        targets = [FetchTarget((T_ID, index), 0, 1 << 20, 0, NO_EPOCH) for index in range(MANY)]
+        self.fetch = WaitingFetch(world.broker, CONTEXT, targets, wanted(replica_id=2), self._respond, at_once)
+        self.registering = self.fetch.register()
+        next(self.registering)
+
+    def _respond(self, found: FetchRound) -> Work[None]:
+        self.answers.append(found.record_bytes)
+        found.release()
+        yield from ()
+
+
+def test_a_follower_of_idle_partitions_waits_without_another_look_at_them(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        one = Followed(world, tmp_path, monkeypatch)
+        at_once(one.registering)
+        await turns_of_the_loop()
+        assert (one.looks, one.answers) == (0, [])
+        world.write(MANY - 1, b"value")
+        await turns_of_the_loop()
+        assert (one.looks, one.answers) == (MANY, [len(batch(b"value"))])
+
+    run(main)
+
+
+@pytest.mark.parametrize("index", [0, MANY - 1], ids=["where it is registered", "where it is not yet"])
+@pytest.mark.parametrize("what", ["records", "another leader"])
+def test_what_happens_while_a_follower_registers_is_not_missed(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: int, what: str
+) -> None:
+    async def main() -> None:
+        one = Followed(world, tmp_path, monkeypatch)
+        if what == "records":
+            world.write(index, b"value")
+        else:
+            world.parts[index].follow(term(2, epoch=1, replicas=(1, 2)))
+        at_once(one.registering)
+        await turns_of_the_loop()
+        assert one.answers == [len(batch(b"value")) if what == "records" else 0]
 
     run(main)
 
