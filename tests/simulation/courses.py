@@ -100,7 +100,7 @@ def draw_plan(rng: Random, brokers: Sequence[int], wanted: str | None = None) ->
     if rng.random() < 0.4 and wanted is None:
         return Plan(partitions, replicas, faults)
     course = rng.choice(COURSES) if wanted is None else NAMED[wanted]
-    if course is late_commit_of_an_old_controller:
+    if course in (late_commit_of_an_old_controller, joins_unheard):
         replicas = 2
     if course is late_word_of_divergence:
         partitions = 2  # so that who is deposed follows the next leader already, in the other one
@@ -267,6 +267,16 @@ def one_partition_is_narrowed(rng: Random) -> list[Fault]:
     ]
 
 
+def joins_unheard(rng: Random) -> list[Fault]:
+    """A leader alone in sync proposes to take a follower in, and loses ZooKeeper before it can read that it is done."""
+    heals = 3.0 + 2.0 * rng.random()
+    return [
+        Fault(0.5, "kill", "second", "first", 0.4),
+        Fault(0.7, "cut", "second", "first", heals - 0.7),
+        Fault(heals - 0.2 * rng.random(), "no zookeeper", "first", "second", 20.0),
+    ]
+
+
 #: One run in twenty is about one of these; nothing comes of them without transactions.
 ABOUT_TRANSACTIONS: Sequence[Course] = (
     coordinator_dies_between_decision_and_markers,
@@ -286,5 +296,5 @@ COURSES: Sequence[Course] = (
     leaders_in_quick_turn,
 )
 #: Only by name: with them among the others every seed would become another run.
-APART: Sequence[Course] = (one_partition_is_narrowed,)
+APART: Sequence[Course] = (one_partition_is_narrowed, joins_unheard)
 NAMED = {each.__name__: each for each in (*COURSES, *ABOUT_TRANSACTIONS, *APART)}

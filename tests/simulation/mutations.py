@@ -1,7 +1,7 @@
 """Mistakes that Kafka once made, put into the rules for one run: the simulation has to find each of them.
 
 The product knows nothing of this; what is replaced here are its functions, for as long as a run lasts. 1 to 10 are
-from Kafka's history, 11 to 20 spares. Two of the spares are not found by any run:
+from Kafka's history, 11 to 21 spares. Two of the spares are not found by any run:
 
 11  It is no mistake in this product. A follower tells the epoch of its log in every fetch, and an epoch begins at the
     latest with its first record: the start of one in which nothing was written decides nothing about a log.
@@ -282,6 +282,17 @@ def count_the_first_partitions_replicas() -> AbstractContextManager[Any]:
     return patch.object(levels, "rules_of", mutated)
 
 
+def forget_who_is_proposed() -> AbstractContextManager[Any]:
+    """Ours: a lease does not count the follower whose joining was committed without the leader's having read it."""
+
+    def mutated(self: Partition) -> None:
+        if self.leadership is not None:
+            term = self.leadership.term
+            self.rivals = tuple(each for each in term.isr + term.elr if each != self.local_id)
+
+    return patch.object(Partition, "_look_for_rivals", mutated)
+
+
 MUTATIONS: dict[str, Mutation] = {
     "1": truncate_to_the_mark,
     "2": truncate_once,
@@ -303,4 +314,5 @@ MUTATIONS: dict[str, Mutation] = {
     "18": repeat_under_another_name,
     "19": show_what_is_not_committed,
     "20": count_the_first_partitions_replicas,
+    "21": forget_who_is_proposed,
 }
