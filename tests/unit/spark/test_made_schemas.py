@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import StructType
 
 from moldau.spark.source import MoldauDataSource
 from moldau.spark.values.ddl import parse_type
@@ -41,8 +42,8 @@ def written(writer: BatchWriter | StreamWriter, context: Any, task: int, batch: 
     return writer.write(nothing)
 
 
-def batch_writer() -> BatchWriter:
-    writer = MoldauDataSource(OPTIONS).writer(COLUMNS, False)
+def batch_writer(columns: StructType = COLUMNS) -> BatchWriter:
+    writer = MoldauDataSource(OPTIONS).writer(columns, False)
     assert isinstance(writer, BatchWriter)
     return writer
 
@@ -77,3 +78,10 @@ def test_of_foreach_batch_with_its_first_batch(task: Any, caplog: pytest.LogCapt
         writer = batch_writer()
         writer.commit([written(writer, task, 0, batch)])
     assert told(caplog) == TOLD
+
+
+def test_of_types_that_have_a_time_zone_in_arrow(task: Any, caplog: pytest.LogCaptureFixture) -> None:
+    writer = batch_writer(parse_type("value STRUCT<at: TIMESTAMP, local: TIMESTAMP_NTZ>"))
+    writer.commit([written(writer, task, 0, None)])
+    (message,) = told(caplog)
+    assert "timestamp-micros" in message and "local-timestamp-micros" in message

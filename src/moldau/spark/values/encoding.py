@@ -24,7 +24,7 @@ from json.encoder import encode_basestring
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -47,6 +47,7 @@ from moldau.spark.errors import SourceError
 from moldau.spark.values.avro_types import avro_as_given, avro_schema, spark_type
 from moldau.spark.values.options import AVRO, JSON_SCHEMA, PROTOBUF
 from moldau.spark.values.plan import Side, ValuePlan
+from moldau.spark.values.raw_types import arrow_type
 from moldau.spark.values.registry import MAGIC, PREFIX
 
 Written = Callable[[Any], bytes]
@@ -92,7 +93,7 @@ def made_schemas(columns: StructType, plan: ValuePlan) -> tuple[MadeSchema, ...]
 def made_schema(kind: DataType, side: Side) -> MadeSchema:
     """Of the type that the column's batches will have."""
     try:
-        return side.name, MADE[side.format](from_arrow_type(to_arrow_type(kind)), side.name)
+        return side.name, MADE[side.format](from_arrow_type(arrow_type(kind)), side.name)
     except SourceError:
         raise
     except Exception as error:
