@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -215,8 +215,12 @@ def compare(turns: Turns, replicas: tuple[int, ...] = (1,)) -> CommitDesk:
 
 
 @pytest.fixture(autouse=True)
-def quiet() -> None:
-    logging.getLogger("moldau.server").setLevel(logging.CRITICAL)
+def quiet() -> Iterator[None]:
+    server = logging.getLogger("moldau.server")
+    before = server.level
+    server.setLevel(logging.CRITICAL)
+    yield
+    server.setLevel(before)
 
 
 @given(TURNS)
