@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
@@ -504,6 +504,25 @@ def test_a_database_that_is_locked_refuses_no_record(url: str, monkeypatch: pyte
         with pytest.raises(OperationalError, match="database is locked"):
             write(url, [record(1, {"n": 1})], refused)
     assert (refused, run(url, "SELECT n FROM t")) == ([], [(0,)])
+
+
+@pytest.mark.parametrize("pages", [4, 8])
+def test_a_database_without_room_is_told_as_such(url: str, pages: int) -> None:
+    """SQLite rolls the whole transaction back then, and with it the savepoint that the row stands behind."""
+    refused: list[str] = []
+
+    def bound(connection: sqlite3.Connection, _: object) -> None:
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    event.listen(Engine, "connect", bound)
+    try:
+        with pytest.raises(OperationalError, match="database or disk is full"):
+            write(url, [record(offset, {"n": "x" * 3000}) for offset in range(20)], refused)
+    finally:
+        event.remove(Engine, "connect", bound)
+    assert refused == []
+    write(url, [record(offset, {"n": "x" * 3000}) for offset in range(20)])
+    assert run(url, "SELECT count(*) FROM t") == [(20,)]
 
 
 def test_only_fields_of_the_whitelist_are_written(url: str) -> None:

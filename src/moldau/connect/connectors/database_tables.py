@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
+
+
+@contextmanager
+def savepoint(connection: Connection) -> Iterator[None]:
+    """What fails within is undone alone. SQLite without room undoes the whole transaction by itself, and with it the
+    savepoint: then what failed first is told, not that there is nothing to go back to."""
+    from sqlalchemy.exc import DBAPIError
+
+    nested = connection.begin_nested()
+    try:
+        yield
+        nested.commit()
+    except BaseException as error:
+        try:
+            nested.rollback()
+        except DBAPIError:
+            raise error from None
+        raise
 
 
 class Tables:
@@ -55,7 +74,7 @@ class Tables:
         if connection.execute(locked).rowcount == 0:
             fresh = {"connector": connector, "topic": topic, "part": part, "next_offset": 0}
             try:
-                with connection.begin_nested():
+                with savepoint(connection):
                     connection.execute(self._offsets.insert().values(fresh))
             except IntegrityError:
                 connection.execute(locked)

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from moldau.config.definition import ConfigType
-from moldau.connect.connectors.database_tables import Tables
+from moldau.connect.connectors.database_tables import Tables, savepoint
 from moldau.connect.connectors.databases import CONNECTION, engine_of
 from moldau.connect.definitions import ConfigDef, Key, at_least, one_of
 from moldau.connect.interface import RecordRefused, SinkConnector, SinkRecord
@@ -196,7 +196,7 @@ class JdbcSink(SinkConnector):
         if rows[0].kind in (DELETE, UPDATE):
             values = [prefixed(each, keys) for each in values]
         try:
-            with connection.begin_nested():
+            with savepoint(connection):
                 connection.execute(statement, values)
         except Exception as error:
             if not is_of_the_row(error):
