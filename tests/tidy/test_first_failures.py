@@ -75,6 +75,7 @@ def test_a_new_name_fails_the_next_run_and_not_the_one_behind_it(tmp_path: Path)
         (tmp_path / "tests" / name).touch()
     (tmp_path / "tests" / "test_once.py").write_text(FAILS_ONCE)
     variables = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
+    variables["TMPDIR"] = str(tmp_path)  # a run that fails leaves its folder to be looked at
     command = [sys.executable, "scripts/first_failures.py", "-q", "--import-mode=importlib", "tests"]
     told = []
     for _ in range(3):
