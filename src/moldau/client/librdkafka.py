@@ -6,6 +6,7 @@ Java's own key stores are read here and handed over as text. What cannot be carr
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -81,10 +82,11 @@ CLASSES: Final = frozenset(
 """Java classes that decide who is trusted and who somebody is. Kafka's own do what librdkafka does by itself."""
 KAFKAS_OWN: Final = "org.apache.kafka."
 IGNORES_KEYS: Final = "partitioner.ignore.keys"
+STRATEGY: Final = "partition.assignment.strategy"
 HANDLED: Final = frozenset(
     {
         "buffer.memory",
-        "partition.assignment.strategy",
+        STRATEGY,
         "sasl.jaas.config",
         "ssl.endpoint.identification.algorithm",
         "ssl.keystore.location",
@@ -102,9 +104,10 @@ ASSIGNORS: Final = {
     "org.apache.kafka.clients.consumer.RangeAssignor": "range",
     "org.apache.kafka.clients.consumer.RoundRobinAssignor": "roundrobin",
     "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
-    # Its nearest relative: librdkafka has no eager sticky assignor.
-    "org.apache.kafka.clients.consumer.StickyAssignor": "cooperative-sticky",
 }
+EAGER_STICKY: Final = "org.apache.kafka.clients.consumer.StickyAssignor"
+NEAREST: Final = "cooperative-sticky"
+"""librdkafka has no eager sticky assignor: this one keeps partitions as well, and gives up only what it loses."""
 OWN_NAMES: Final = {
     "queue.buffering.max.ms": "linger.ms",
     "message.send.max.retries": "retries",
@@ -117,6 +120,8 @@ OWN_NAMES: Final = {
 REFRESH: Final = "topic.metadata.refresh.interval.ms"
 """When librdkafka looks for new topics and partitions; what it calls `metadata.max.age.ms` is only when it forgets."""
 SHORTEST_REFRESH_MS, LONGEST_REFRESH_MS = 10, 3_600_000
+log = logging.getLogger(__name__)
+
 NO_PROVIDER: Final = "No provider for SASL mechanism"
 QUIET: Final = 2
 """Only what is critical: errors reach us through calls and callbacks, and are told in one line."""
@@ -138,8 +143,8 @@ def translate(properties: Mapping[str, str]) -> dict[str, str | int]:
         settings[REFRESH] = max(SHORTEST_REFRESH_MS, min(age_ms, LONGEST_REFRESH_MS))
     if properties.get(IGNORES_KEYS, "").strip().lower() == "true":
         settings["partitioner"] = "random"
-    if "partition.assignment.strategy" in properties:
-        settings["partition.assignment.strategy"] = _assignors(properties["partition.assignment.strategy"])
+    if STRATEGY in properties:
+        settings[STRATEGY] = _assignors(properties[STRATEGY])
     if uses_login(properties):
         settings |= _mechanism(properties)
     settings |= _login(properties)
@@ -202,7 +207,24 @@ def _integer(key: str, value: str) -> int:
 
 
 def _assignors(names: str) -> str:
-    return ",".join(ASSIGNORS.get(name.strip(), name.strip()) for name in names.split(","))
+    return ",".join(_assignor(name.strip()) for name in names.split(","))
+
+
+def _assignor(name: str) -> str:
+    if name == EAGER_STICKY:
+        log.warning(
+            "%s: librdkafka has no %s and takes %s in its place: members give up only what they lose, and none of "
+            "Java's with StickyAssignor can be in the group",
+            STRATEGY, EAGER_STICKY, NEAREST,
+        )  # fmt: skip
+        return NEAREST
+    if "." in name and name not in ASSIGNORS:
+        raise SettingError(
+            STRATEGY,
+            f"{name} is a class, and librdkafka takes none: expected {', '.join(ASSIGNORS.values())}; `assign` "
+            "gives a consumer whatever partitions your program has shared out",
+        )
+    return ASSIGNORS.get(name, name)
 
 
 def _mechanism(properties: Mapping[str, str]) -> dict[str, str]:

@@ -73,6 +73,33 @@ def test_keys_may_be_ignored() -> None:
     accept({"partitioner.ignore.keys": "true"})
 
 
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        ("org.apache.kafka.clients.consumer.RangeAssignor", "range"),
+        ("org.apache.kafka.clients.consumer.RoundRobinAssignor, range", "roundrobin,range"),
+        ("org.apache.kafka.clients.consumer.CooperativeStickyAssignor", "cooperative-sticky"),
+    ],
+)
+def test_assignors_of_java(name: str, taken: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert translated(partition_assignment_strategy=name) == {"partition.assignment.strategy": taken}
+    assert caplog.messages == []
+
+
+def test_an_assignor_that_librdkafka_lacks_is_replaced_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    found = translated(partition_assignment_strategy="org.apache.kafka.clients.consumer.StickyAssignor")
+    assert found == {"partition.assignment.strategy": "cooperative-sticky"}
+    (told,) = caplog.messages
+    assert told.startswith("partition.assignment.strategy: librdkafka has no org.apache.kafka")
+    assert "cooperative-sticky" in told and "none of Java's with StickyAssignor" in told
+
+
+def test_an_assignor_of_one_s_own_is_refused_with_what_to_do() -> None:
+    """GRP-18, as far as librdkafka goes."""
+    with pytest.raises(SettingError, match=r"^partition\.assignment\.strategy: com\.example\.Greedy .*`assign`"):
+        translated(partition_assignment_strategy="range,com.example.Greedy")
+
+
 def test_librdkafkas_own_names_are_taken_as_they_are() -> None:
     assert translated(linger_ms="5", debug="broker") == {"linger.ms": "5", "debug": "broker"}
     assert "log_level" not in translate({"debug": "broker"})
