@@ -46,6 +46,22 @@ def test_list_describe_and_abort(moldau: Moldau, admin: AdminClient, address: st
     assert refused.code == 1 and "no open transaction" in refused.complaint
 
 
+def test_what_may_lose_a_committed_transaction_is_told(
+    moldau: Moldau, admin: AdminClient, address: str, name: str
+) -> None:
+    """TXN-05."""
+    create_topic(admin, name)
+    with open_transaction(address, f"id-{name}", name, ["a"]):
+        told = moldau("txn", "describe", f"id-{name}", "-o", "json")
+        assert told.document[0]["state"] == "Ongoing"
+    lines = told.err.splitlines()
+    assert [line.split()[1] for line in lines] == ["__transaction_state", name]
+    assert lines[1] == (
+        f"warning: {name} has 1 replica and min.insync.replicas=1: what was committed can be lost with one broker; "
+        "3 replicas and min.insync.replicas=2 keep it"
+    )
+
+
 def test_unknown_transactions(moldau: Moldau, admin: AdminClient, name: str) -> None:
     create_topic(admin, name)
     refused = moldau("txn", "describe", f"no-{name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from moldau.cli.calls import reassignments, topics
+from moldau.cli.calls import configs, reassignments, topics
 from moldau.client.asking.transactions import (
     NOT_OPEN,
     ONGOING,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from moldau.cli.connection import Connection
 
 __all__ = [
+    "MIN_ISR",
     "NOT_OPEN",
     "ONGOING",
     "Described",
@@ -34,6 +35,7 @@ __all__ = [
     "begun_at",
     "describe",
     "describe_producers",
+    "durability",
     "fence",
     "hanging_in",
     "list_transactions",
@@ -42,6 +44,7 @@ __all__ = [
     "write_abort_marker",
 ]
 
+MIN_ISR: Final = "min.insync.replicas"
 ASKED_AT_ONCE: Final = 500
 """Partitions in one turn, so that a bar can move."""
 
@@ -69,3 +72,10 @@ def hanging_in(
 
 def begun_at(offset: int, opened: Iterable[OpenTransaction]) -> OpenTransaction | None:
     return next((each for each in opened if each.start_offset == offset), None)
+
+
+def durability(cluster: Connection, topic: str) -> tuple[int, int]:
+    """How many replicas each partition has at least, and how many of them have to be in sync."""
+    copies = min(map(len, reassignments.layout(cluster, [topic]).values()))
+    settings = configs.describe_topics(cluster, [topic])[topic]
+    return copies, next(int(each.value or 1) for each in settings if each.name == MIN_ISR)

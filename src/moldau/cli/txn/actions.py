@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 
 from moldau.cli import refusals, times
 from moldau.cli.calls import transactions
-from moldau.cli.calls.transactions import NOT_OPEN, ONGOING, Described
+from moldau.cli.calls.transactions import MIN_ISR, NOT_OPEN, ONGOING, Described
 from moldau.cli.connection import Connection
 from moldau.cli.output import (
     FAILED,
@@ -20,11 +21,19 @@ from moldau.cli.output import (
     Table,
     confirm,
     nearest,
+    plural,
     progress,
     show,
+    warn,
 )
+from moldau.client.errors import ClientError
 from moldau.types.errors import ErrorCode, KafkaError
 from moldau.types.ids import TopicPartition
+
+STATE_TOPIC: Final = "__transaction_state"
+LEAST_COPIES: Final = 3
+LEAST_IN_SYNC: Final = 2
+"""Fewer of either, and one broker that is lost can take what was committed with it."""
 
 
 def list_transactions(cluster: Connection, states: Sequence[str], longer_than: str | None, output: Format) -> None:
@@ -112,6 +121,20 @@ def describe(cluster: Connection, ids: Sequence[str], output: Format) -> None:
         return [table]
 
     show(output, rows, tables)
+    _warn_of_topics_that_may_lose(cluster, {place.topic for each in found for place in each.partitions})
+
+
+def _warn_of_topics_that_may_lose(cluster: Connection, topics: Collection[str]) -> None:
+    """What is committed is as durable as the topics that it lies in, and the topic that says so. Of one whose settings
+    the user may not see nothing is said."""
+    for topic in sorted({*topics, STATE_TOPIC}):
+        with contextlib.suppress(KafkaError, ClientError):
+            copies, in_sync = transactions.durability(cluster, topic)
+            if copies < LEAST_COPIES or in_sync < LEAST_IN_SYNC:
+                warn(
+                    f"{topic} has {plural(copies, 'replica')} and {MIN_ISR}={in_sync}: what was committed can be lost "
+                    f"with one broker; {LEAST_COPIES} replicas and {MIN_ISR}={LEAST_IN_SYNC} keep it"
+                )
 
 
 def _document(found: Described, now_ms: int) -> dict[str, Any]:
