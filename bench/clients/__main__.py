@@ -1,5 +1,5 @@
 """Our Python clients beside bare confluent-kafka on one broker, and our registry, beside another where `--peer` names
-one that runs and is empty. Ratios of medians; the loads take turns."""
+one that runs and is empty. Ratios of medians; the loads take turns. First, what settings do to our clients alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.clients import schemas
+from bench.clients import schemas, tuning
 from bench.clients.messages import CASES
 from moldau.testing import Broker, Registry
 
@@ -25,7 +25,7 @@ SCHEMAS = 10_000
 def arguments(given: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.clients", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the work, one repetition")
-    parser.add_argument("--only", choices=("clients", "registry"), help="one half alone")
+    parser.add_argument("--only", choices=("clients", "registry", "tuning"), help="one part alone")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--peer", metavar="URL", help="another schema registry, for the same load")
     parser.add_argument("--schemas", type=int, default=SCHEMAS, help=f"how many to register (default {SCHEMAS})")
@@ -90,6 +90,11 @@ def main(given: Sequence[str]) -> int:
     console = Console()
     if not console.is_terminal:
         console.width = 120
+    if options.only in (None, "tuning"):
+        for table in tuning.measure(10 if options.quick else 1):
+            console.print(table)
+    if options.only == "tuning":
+        return 0
     with Broker() as broker, Registry(broker.bootstrap) as registry:
         if options.only != "registry":
             console.print(measure_clients(broker, registry, options))
