@@ -50,6 +50,7 @@ def command(unit: configparser.ConfigParser) -> list[str]:
 
 
 def test_the_units_say_what_systemd_knows(units: dict[str, configparser.ConfigParser]) -> None:
+    """AD-12, AD-13: what is started again, and what is started first."""
     for place, unit in units.items():
         for section in unit.sections():
             assert set(unit[section]) <= KNOWN[section], place

@@ -26,7 +26,7 @@ def confluent_consumer(address: str, **settings: object) -> confluent_kafka.Cons
 
 
 def test_small_limits_still_make_progress(address: str, topic: str) -> None:
-    """LOG-05, FMT-07: a batch larger than every limit is sent whole, so that nobody gets stuck."""
+    """LOG-05, FMT-07, CCF-06: a batch larger than every limit is sent whole, so that nobody gets stuck."""
     values = [bytes([number]) * 50_000 for number in range(20)]
     client.produce(address, topic, [Message(value) for value in values])
     consumer = confluent_consumer(
@@ -96,7 +96,7 @@ def test_a_long_poll_ends_with_the_data(address: str, topic: str) -> None:
 
 
 def test_a_reader_waits_for_min_bytes(address: str, admin: AdminClient, topic: str) -> None:
-    """fetch.min.bytes: small records are held back until enough are there, and then they come."""
+    """CCF-04, fetch.min.bytes: small records are held back until enough are there, and then they come."""
     create_topic(admin, topic)
     waits = {"fetch.min.bytes": 50_000, "fetch.wait.max.ms": 50_000, "socket.timeout.ms": 120_000}
     consumer = confluent_consumer(address, **waits)
@@ -113,7 +113,7 @@ def test_a_reader_waits_for_min_bytes(address: str, admin: AdminClient, topic: s
 
 
 def test_many_readers_at_one_tail(address: str, admin: AdminClient, topic: str) -> None:
-    """TOP-01: twenty independent readers each get every record."""
+    """TOP-01, CON-16: twenty independent readers each get every record."""
     create_topic(admin, topic)
 
     async def read(number: int) -> list[bytes | None]:

@@ -100,7 +100,7 @@ def committed(admin: AdminClient, group: str) -> dict[int, int]:
 def test_members_come_and_go(
     group_broker: BrokerProcess, group_admin: AdminClient, topic: str, join: Join, client: str, strategy: str
 ) -> None:
-    """GRP-05, GRP-06, GRP-12, GRP-13, GRP-20, DLV-02: join, clean leave, crash and stall; nothing is lost."""
+    """GRP-05, GRP-06, GRP-12, GRP-13, GRP-20, DLV-02, CO-21: join, clean leave, crash and stall; nothing is lost."""
     create_topic(group_admin, topic, PARTITIONS)
     feed = Feed(group_broker.address, topic)
     everybody = []
@@ -166,7 +166,7 @@ def test_a_group_survives_the_brokers_death(
 
 
 def test_partitions_are_split_among_up_to_as_many_members(group_admin: AdminClient, topic: str, join: Join) -> None:
-    """GRP-01, GRP-03, GRP-04: one has 4, two have 2 each, four have 1 each, the fifth has none."""
+    """GRP-01, GRP-03, GRP-04, CO-13, CO-14, CO-15: one has 4, two have 2 each, four have 1 each, the fifth has none."""
     create_topic(group_admin, topic, PARTITIONS)
     members: list[GroupMember] = []
     for name, sizes in zip("abcde", ([4], [2, 2], [1, 1, 2], [1, 1, 1, 1], [0, 1, 1, 1, 1]), strict=True):
@@ -185,7 +185,7 @@ def test_partitions_are_split_among_up_to_as_many_members(group_admin: AdminClie
 
 
 def test_groups_do_not_disturb_each_other(group_broker: BrokerProcess, group_admin: AdminClient, topic: str) -> None:
-    """GRP-02: a second group gets everything while the first is half-way."""
+    """GRP-02, CO-16: a second group gets everything while the first is half-way."""
     create_topic(group_admin, topic)
     Feed(group_broker.address, topic, 1).write(100)
     first = consumer(group_broker.address, topic + "-1")
@@ -266,7 +266,7 @@ BOOKS = {
 
 @pytest.mark.parametrize("example", BOOKS)
 def test_examples_of_the_books(group_broker: BrokerProcess, group_admin: AdminClient, topic: str, example: str) -> None:
-    """GRP-15, GRP-16: the printed assignments."""
+    """GRP-15, GRP-16, CO-25, CO-26, CO-27: the printed assignments."""
     strategy, partitions, _, expected = BOOKS[example]
     named = {letter: f"{letter}-{topic}" for letter in "AB"}
     for name in named.values():
@@ -277,7 +277,7 @@ def test_examples_of_the_books(group_broker: BrokerProcess, group_admin: AdminCl
 
 
 def test_a_sticky_group_moves_only_what_it_must(group_admin: AdminClient, topic: str, join: Join) -> None:
-    """GRP-17: when one of three leaves, the others keep what they had."""
+    """GRP-17, CO-28: when one of three leaves, the others keep what they had."""
     create_topic(group_admin, topic, 6)
     members = [join(name, "confluent", "cooperative-sticky") for name in "abc"]
     await_shared(members, whole(topic, 6))
@@ -321,7 +321,7 @@ def test_a_static_member_that_starts_again_keeps_its_share(group_admin: AdminCli
 
 
 def test_metadata_comes_back_with_the_offset(group_broker: BrokerProcess, group_admin: AdminClient, topic: str) -> None:
-    """CMT-11, CMT-14, CMT-16."""
+    """CMT-11, CMT-14, CMT-16, CO-17."""
     create_topic(group_admin, topic)
     alone = consumer(group_broker.address, topic)
     alone.commit(offsets=[TopicPartition(topic, 0, 9, metadata="nine, näher, 九")], asynchronous=False)

@@ -39,7 +39,7 @@ def consumed(address: str, topic: str, *arguments: str) -> list[dict[str, object
 
 @pytest.mark.parametrize("codec", KCAT_CODECS)
 def test_produce_and_consume(address: str, admin: AdminClient, topic: str, data: Path, codec: str) -> None:
-    """PCF-10, MSG-02, MSG-05: keys, headers and every codec; the codec bits stand on disk."""
+    """PCF-10, MSG-02, MSG-05, AD-06, AD-07: keys, headers and every codec; the codec bits stand on disk."""
     create_topic(admin, topic)
     lines = "".join(f"key{number}:{number} {'value ' * 40}\n" for number in range(200))
     kcat(
@@ -71,7 +71,7 @@ def test_an_idempotent_kcat(address: str, admin: AdminClient, topic: str, data: 
 
 
 def test_the_metadata_listing(address: str, admin: AdminClient, topic: str) -> None:
-    """TOP-01, BRK-04."""
+    """TOP-01, BRK-04, AD-08."""
     create_topic(admin, topic, 3)
     listed = json.loads(kcat(address, "-L", "-J", "-t", topic))
     assert [f"{broker['name']}" for broker in listed["brokers"]] == [address]

@@ -105,7 +105,7 @@ def test_compacted_topics_refuse_deleted_records(admin: AdminClient, address: st
 def test_positions_out_of_range_follow_the_reset_policy(
     admin: AdminClient, address: str, timed: str, policy: str, position: int, wanted: int
 ) -> None:
-    """RET-02: a consumer whose offset is gone goes where auto.offset.reset says."""
+    """RET-02, CCF-09: a consumer whose offset is gone goes where auto.offset.reset says."""
     delete_records(admin, timed, before=3)
     consumer = confluent_kafka.Consumer(
         {

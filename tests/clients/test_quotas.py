@@ -119,7 +119,7 @@ def under_load(*loads: Load) -> Iterator[None]:
 
 
 def test_a_limit_holds_for_a_client_that_is_running_and_for_nobody_else(broker: LockedBroker, topic: str) -> None:
-    """SX-26, SX-27, SX-28; the metrics stand under Kafka's names."""
+    """SX-26, SX-27, SX-28, PCF-16, CCF-13; the metrics stand under Kafka's names."""
     held = Load({**broker.config("franz"), "client.id": "held"}, topic)
     other = Load({**broker.config("other"), "client.id": "other"}, topic)
     with under_load(held, other):

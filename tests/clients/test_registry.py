@@ -139,6 +139,7 @@ def test_what_is_not_there_has_its_code(registry: Registry, name: str) -> None:
 
 
 def test_levels_are_kept_and_differences_named(registry: Registry, name: str) -> None:
+    """AVR-05."""
     register(registry, name, USER)
     refused = register(registry, name, WIDER)
     assert code(refused) == 40901 and "/fields/1" in refused[1]["message"]
@@ -262,6 +263,7 @@ def test_normalized_schemas_share_an_id(registry: Registry, name: str) -> None:
 def test_the_topic_is_confluents_and_poison_is_skipped(
     broker: BrokerProcess, registry: Registry, tmp_path: Path, name: str
 ) -> None:
+    """SR-02."""
     register(registry, name, USER)
     producer = Producer({"bootstrap.servers": broker.address})
     key = {"keytype": "SCHEMA", "subject": f"{name}-theirs", "version": 1, "magic": 1}
@@ -304,6 +306,7 @@ def records(broker: BrokerProcess, kind: str) -> Iterator[dict[str, Any]]:
 
 
 def test_it_is_described_and_says_how_it_is(registry: Registry) -> None:
+    """AVR-07."""
     found = registry.ask("GET", "/openapi.json")[1]
     assert "40901" in json.dumps(found["paths"]["/subjects/{subject}/versions"]["post"])
     assert registry.ask("GET", "/ready") == (200, {"status": "UP"})

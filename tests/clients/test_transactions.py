@@ -107,7 +107,7 @@ def test_aborted_records_stay_hidden_and_markers_leave_gaps(address: str, admin:
 
 
 def test_second_producer_fences_the_first(address: str, admin: AdminClient, topic: str) -> None:
-    """TXN-04."""
+    """TXN-04, PCF-25."""
     create_topic(admin, topic)
     first = transactional(address, topic)
     first.begin_transaction()

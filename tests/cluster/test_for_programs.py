@@ -7,6 +7,7 @@ from tests.support.waiting import wait_until
 
 
 def test_records_outlive_a_broker_of_a_cluster_for_tests() -> None:
+    """PR-15, PER-01, CON-14."""
     with Cluster(brokers=2) as cluster:
         folder = cluster.folder
         with cluster.admin() as admin, cluster.producer() as producer:

@@ -34,6 +34,7 @@ def test_replicas_are_spread_and_hold_the_same_bytes(cluster: LocalCluster) -> N
 
 
 def test_a_killed_leader_is_replaced_and_comes_back_with_nothing_lost(cluster: LocalCluster) -> None:
+    """PCF-06, PR-12."""
     topic = own_name("killed")
     create(cluster, topic, min_insync_replicas="2")
     with Load(cluster, topic) as load:
@@ -80,6 +81,7 @@ def test_a_broker_that_is_paused_and_wakes_up_again_changes_nothing(cluster: Loc
 
 
 def test_a_group_goes_on_when_its_coordinator_dies(cluster: LocalCluster) -> None:
+    """CMT-06, CO-12, CON-14."""
     topic, group = own_name("grouped"), own_name("group")
     create(cluster, topic, partitions=2)
     consumer = Consumer(

@@ -40,7 +40,7 @@ def values_in(cluster: LocalCluster, topic: str) -> list[str]:
 
 
 def test_with_two_of_three_gone_nothing_is_acknowledged_for_all_and_everything_is_read(cluster: LocalCluster) -> None:
-    """REP-10, BR-29."""
+    """REP-10, BR-29, PR-13."""
     topic = own_name("least")
     create(cluster, topic, partitions=1, min_insync_replicas="2")
     write(cluster, topic, "a", "b")

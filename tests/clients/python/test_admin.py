@@ -16,6 +16,7 @@ from moldau.types.uuid_text import encode_uuid
 
 
 def test_topics_are_created_described_listed_and_deleted(kafka: Kafka, topic: str) -> None:
+    """AD-03."""
     name = f"selfservice-{topic}"
     with kafka.admin() as admin:
         admin.create_topics(
@@ -37,6 +38,7 @@ def test_topics_are_created_described_listed_and_deleted(kafka: Kafka, topic: st
 
 
 def test_settings_are_changed_and_put_back(kafka: Kafka, topic: str) -> None:
+    """AD-03."""
     with kafka.admin() as admin:
         admin.alter_topic_config(topic, {"max.message.bytes": 5000, "cleanup.policy": "compact"})
         changed = admin.describe_topic_config(topic)
@@ -50,6 +52,7 @@ def test_settings_are_changed_and_put_back(kafka: Kafka, topic: str) -> None:
 
 
 def test_groups_are_described_changed_and_deleted(kafka: Kafka, topic: str) -> None:
+    """AD-03."""
     place = TopicPartition(topic, 0)
     with kafka.producer() as producer:
         producer.send(topic, b"v")
@@ -98,6 +101,7 @@ def test_what_is_refused_names_the_topic_and_what_to_do(kafka: Kafka, topic: str
 
 
 def test_access_rules_are_made_listed_and_deleted(topic: str) -> None:
+    """AD-03."""
     settings = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "true",

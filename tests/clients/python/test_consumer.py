@@ -66,6 +66,7 @@ def committed(kafka: Kafka, group: str, place: TopicPartition) -> int | None:
 
 
 def test_wakeup_from_another_thread_ends_the_loop(kafka: Kafka, topic: str) -> None:
+    """THR-02, CON-08."""
     fill(kafka, topic, 3)
     found: list[int] = []
     with kafka.consumer(group_id=topic, value_deserializer="integer") as consumer:
@@ -79,6 +80,7 @@ def test_wakeup_from_another_thread_ends_the_loop(kafka: Kafka, topic: str) -> N
 
 
 def test_wakeup_makes_poll_raise_also_if_it_comes_before(kafka: Kafka, topic: str) -> None:
+    """THR-02; AR-20: a poll may bring nothing."""
     with reader(kafka, TopicPartition(topic, 0)) as consumer:
         consumer.wakeup()
         with pytest.raises(Wakeup):
@@ -87,6 +89,7 @@ def test_wakeup_makes_poll_raise_also_if_it_comes_before(kafka: Kafka, topic: st
 
 
 def test_a_poll_returns_at_most_what_was_asked_for(kafka: Kafka, wide_topic: str) -> None:
+    """CCF-14."""
     for partition in range(3):
         fill(kafka, wide_topic, 10, partition)
     places = [TopicPartition(wide_topic, partition) for partition in range(3)]
@@ -102,6 +105,7 @@ def test_a_poll_returns_at_most_what_was_asked_for(kafka: Kafka, wide_topic: str
 
 
 def test_two_threads_cannot_use_one_consumer(kafka: Kafka, topic: str) -> None:
+    """THR-01, AR-19."""
     problems: list[Exception] = []
     with reader(kafka, TopicPartition(topic, 0)) as consumer:
         polling = threading.Event()
@@ -152,7 +156,8 @@ class Noting(RebalanceListener):
 def test_members_share_partitions_and_lose_nothing(
     kafka: Kafka, wide_topic: str, properties: Mapping[str, object]
 ) -> None:
-    """A second member comes in mid-stream: what the first processed is committed when it gives partitions up."""
+    """SEK-01, SEK-04, GRP-20: a second member comes in mid-stream: what the first processed is committed when it gives
+    partitions up."""
     for partition in range(3):
         fill(kafka, wide_topic, 20, partition, first=100 * partition)
     settings = {"group.id": wide_topic, "enable.auto.commit": False, "max.poll.records": 1, **properties}
@@ -181,6 +186,7 @@ def test_members_share_partitions_and_lose_nothing(
 
 
 def test_a_listener_may_seek(kafka: Kafka, topic: str) -> None:
+    """SEK-02, SEK-03."""
     fill(kafka, topic, 10)
 
     class Seeking(RebalanceListener):
@@ -194,17 +200,55 @@ def test_a_listener_may_seek(kafka: Kafka, topic: str) -> None:
 
 
 def test_a_pattern_finds_topics_that_come_later(kafka: Kafka, topic: str) -> None:
+    """CON-03, SEK-03."""
     fill(kafka, topic, 1)
     settings = {"group.id": topic, "metadata.max.age.ms": 500}
     with kafka.consumer(settings, value_deserializer="integer") as consumer:
-        consumer.subscribe(re.compile(f"{topic}.*"))
+        listener = Noting()
+        consumer.subscribe(re.compile(f"{topic}.*"), listener)
         assert take(consumer, 1) == [0]
         later = kafka.topic(f"{topic}.later")
         fill(kafka, later, 1, first=5)
         assert take(consumer, 1) == [5]
+        assert TopicPartition(later, 0) in listener.log[-1][1]
+
+
+def test_a_second_subscription_takes_the_place_of_the_first(kafka: Kafka, topic: str, wide_topic: str) -> None:
+    """CON-02, AR-21."""
+    fill(kafka, topic, 1)
+    fill(kafka, wide_topic, 1, first=100)
+    with kafka.consumer(group_id=topic, value_deserializer="integer") as consumer:
+        consumer.subscribe([topic, wide_topic])
+        assert sorted(take(consumer, 2)) == [0, 100]
+        consumer.subscribe(wide_topic)
+        fill(kafka, topic, 5, first=1)
+        fill(kafka, wide_topic, 5, first=101)
+        assert take(consumer, 5) == list(range(101, 106))
+        assert {each.topic for each in consumer.assignment()} == {wide_topic}
+
+
+def test_a_new_group_begins_at_the_end_unless_it_is_told_otherwise(kafka: Kafka, topic: str) -> None:
+    """CCF-09, CON-05, CO-09."""
+    fill(kafka, topic, 3)
+    with Consumer({**kafka.properties, "group.id": f"late-{topic}"}, value_deserializer="integer") as late:
+        late.subscribe(topic)
+        assert late.assignment() == set()
+        while not late.assignment():
+            late.poll(0.1)
+        assert late.position(TopicPartition(topic, 0)) == 3
+        fill(kafka, topic, 1, first=3)
+        assert take(late, 1) == [3]
+    with kafka.consumer(group_id=f"early-{topic}", value_deserializer="integer") as early:
+        early.subscribe(topic)
+        assert take(early, 4) == [0, 1, 2, 3]
+    with kafka.consumer(group_id=f"late-{topic}", value_deserializer="integer") as again:
+        again.subscribe(topic)
+        fill(kafka, topic, 1, first=4)
+        assert take(again, 1) == [4], "what was committed counts more"
 
 
 def test_subscribe_and_assign_exclude_each_other(kafka: Kafka, topic: str) -> None:
+    """STA-01, CO-30."""
     with kafka.consumer(group_id=topic) as consumer:
         consumer.subscribe(topic)
         with pytest.raises(ClientError, match="exclude"):
@@ -239,6 +283,7 @@ def test_a_group_is_needed_to_subscribe_and_commit(kafka: Kafka, topic: str) -> 
 
 
 def test_seeking_in_every_way(kafka: Kafka, topic: str) -> None:
+    """SEK-05, SEK-06, SEK-09, CON-17."""
     fill(kafka, topic, 10)
     place = TopicPartition(topic, 0)
     with reader(kafka, place) as consumer:
@@ -269,6 +314,7 @@ def test_seeking_in_every_way(kafka: Kafka, topic: str) -> None:
 
 
 def test_a_paused_partition_yields_nothing_and_goes_on_where_it_was(kafka: Kafka, wide_topic: str) -> None:
+    """CON-12."""
     fill(kafka, wide_topic, 5, 0)
     fill(kafka, wide_topic, 5, 1, first=100)
     paused, other = TopicPartition(wide_topic, 0), TopicPartition(wide_topic, 1)
@@ -288,16 +334,20 @@ def test_a_paused_partition_yields_nothing_and_goes_on_where_it_was(kafka: Kafka
 
 
 def test_partitions_are_read_without_a_group(kafka: Kafka, wide_topic: str) -> None:
+    """STA-02, CON-16: each of two sees everything."""
     for partition in range(3):
         fill(kafka, wide_topic, 2, partition)
-    with kafka.consumer() as consumer:
-        consumer.assign([TopicPartition(wide_topic, each.partition) for each in consumer.partitions_for(wide_topic)])
-        assert len(list(islice(consumer.records(30.0), 6))) == 6
-        assert sum(consumer.lag().values()) == 0
-        assert wide_topic in consumer.topics()
+    with kafka.consumer() as first, kafka.consumer() as second:
+        for consumer in (first, second):
+            places = [TopicPartition(wide_topic, each.partition) for each in consumer.partitions_for(wide_topic)]
+            consumer.assign(places)
+            assert len(list(islice(consumer.records(30.0), 6))) == 6
+            assert sum(consumer.lag().values()) == 0
+            assert wide_topic in consumer.topics()
 
 
 def test_a_partition_that_is_added_is_read_once_it_is_looked_for(kafka: Kafka, topic: str) -> None:
+    """STA-03, CO-29."""
     with reader(kafka, TopicPartition(topic, 0)) as consumer, kafka.admin() as admin:
         admin.create_partitions({topic: 2})
         fill(kafka, topic, 1, partition=1, first=100)
@@ -309,7 +359,7 @@ def test_a_partition_that_is_added_is_read_once_it_is_looked_for(kafka: Kafka, t
 
 
 def test_closed_consumers_leave_no_connections() -> None:
-    """Many of them: what each leaves behind would add up."""
+    """CON-15: many of them: what each leaves behind would add up."""
     with Broker() as broker:
         topic = broker.topic()
         fill(broker, topic, 1)
@@ -345,7 +395,7 @@ def test_without_an_offset_and_without_a_rule_the_poll_fails(kafka: Kafka, topic
 
 
 def test_automatic_commits_hold_what_was_handed_out(kafka: Kafka, topic: str) -> None:
-    """Not what was fetched: an iteration that ends at the fourth record commits four, of ten that lay ready."""
+    """CMT-02: not what was fetched: an iteration that ends at the fourth record commits four, of ten that lay ready."""
     fill(kafka, topic, 10)
     place = TopicPartition(topic, 0)
     with kafka.consumer(group_id=topic, value_deserializer="integer") as consumer:
@@ -366,6 +416,7 @@ def test_automatic_commits_hold_what_was_handed_out(kafka: Kafka, topic: str) ->
 
 
 def test_commits_by_hand(kafka: Kafka, topic: str) -> None:
+    """CMT-08, CMT-11, CMT-14, CMT-16, CON-11."""
     fill(kafka, topic, 10)
     place = TopicPartition(topic, 0)
     told: list[tuple[Offsets, KafkaFailure | None]] = []
@@ -374,6 +425,7 @@ def test_commits_by_hand(kafka: Kafka, topic: str) -> None:
         take(consumer, 3)
         consumer.commit()
         assert consumer.committed([place]) == {place: OffsetAndMetadata(3, "")}
+        assert consumer.position(place) == 3
         consumer.commit({place: OffsetAndMetadata(5, "no metadata")})
         assert consumer.committed([place]) == {place: OffsetAndMetadata(5, "no metadata")}
         take(consumer, 4)
@@ -383,7 +435,27 @@ def test_commits_by_hand(kafka: Kafka, topic: str) -> None:
     assert committed(kafka, topic, place) == 6
 
 
+def test_the_part_of_one_partition_is_committed_by_itself(kafka: Kafka, wide_topic: str) -> None:
+    """CMT-12, CON-13: an end between two partitions repeats only what was not finished."""
+    for partition in range(2):
+        fill(kafka, wide_topic, 5, partition, first=100 * partition)
+    settings = {"group.id": wide_topic, "enable.auto.commit": False}
+    seen: dict[TopicPartition, list[ConsumerRecord]] = {}
+    with kafka.consumer(settings) as consumer:
+        consumer.subscribe(wide_topic)
+        while sum(map(len, seen.values())) < 10:
+            batch = consumer.poll(SOON)
+            for place in batch.partitions():
+                seen.setdefault(place, []).extend(batch.records(place))
+        finished = TopicPartition(wide_topic, 0)
+        consumer.commit({finished: seen[finished][-1].offset + 1})
+    with kafka.consumer(settings, value_deserializer="integer") as again:
+        again.subscribe(wide_topic)
+        assert take(again, 5) == list(range(100, 105))
+
+
 def test_a_member_that_was_left_behind_cannot_commit(kafka: Kafka, topic: str) -> None:
+    """CMT-06, GRP-11, CON-06, CO-22."""
     fill(kafka, topic, 2)
     settings = {"group.id": topic, "enable.auto.commit": False, "max.poll.records": 1}
     slow = kafka.consumer({**settings, "session.timeout.ms": 6000, "max.poll.interval.ms": 6000})
@@ -403,6 +475,7 @@ def test_a_member_that_was_left_behind_cannot_commit(kafka: Kafka, topic: str) -
 
 
 def test_a_bad_record_is_named_and_can_be_left_out(kafka: Kafka, topic: str) -> None:
+    """CCF-02, DES-01."""
     with kafka.producer() as producer:
         for value in (b"\0\0\0\1", b"bad", b"\0\0\0\2"):
             producer.send(topic, value)
@@ -447,6 +520,7 @@ class Doubling(ConsumerInterceptor):
 
 
 def test_interceptors_see_records_and_commits(kafka: Kafka, topic: str) -> None:
+    """TR-04."""
     fill(kafka, topic, 3, first=1)
     first, second = Doubling(), Doubling()
     settings = {"interceptor.classes": [first, second], "enable.auto.commit": False, "group.id": topic}
@@ -465,9 +539,11 @@ def test_interceptors_see_records_and_commits(kafka: Kafka, topic: str) -> None:
         ({"max.poll.records": 0}, r"max\.poll\.records"),
         ({"enable.auto.commit": "perhaps"}, r"enable\.auto\.commit"),
         ({"zookeeper.connect": "h:2181"}, "clients talk to brokers"),
+        ({"bootstrap.servers": ""}, r"bootstrap\.servers: is missing"),
     ],
 )
 def test_a_wrong_property_is_named(properties: dict[str, object], key: str) -> None:
+    """CCF-08, CO-07, CON-01."""
     with pytest.raises(SettingError, match=key):
         Consumer({"bootstrap.servers": "h:1", **properties})
 

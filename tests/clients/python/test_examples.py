@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -33,7 +35,7 @@ from clients import (
 )
 from moldau import Admin
 from moldau.clients.errors import DeserializationFailed
-from moldau.clients.records import ConsumerRecord, TopicPartition
+from moldau.clients.records import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from moldau.clients.registered import Avro
 from moldau.testing.brokers import Kafka
 from moldau.testing.registries import Registry
@@ -43,6 +45,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "clients"
 
 
 def test_hello_world(kafka: Kafka, topic: str) -> None:
+    """AR-14, AR-18."""
     hello_world.send(kafka.bootstrap, topic)
     (line,) = islice(hello_world.read(kafka.bootstrap, topic, f"group-{topic}"), 1)
     assert line == "offset = 0, key = None, value = hello world again!"
@@ -67,6 +70,7 @@ def test_a_program_keeps_to_topics_with_its_prefix(
 
 
 def test_sensor_events(kafka: Kafka, wide_topic: str, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """PAR-05, SE-14, SE-15, SE-17."""
     said = sensor_events.audit(kafka.bootstrap, topic, "admin switched stage 1 on")
     assert re.fullmatch(rf"offset = 0, topic = {topic}, timestamp = \d+", said)
     info = [sensor_events.Alert(number, f"Stage {number % 9}", "INFO", "working") for number in range(100)]
@@ -86,6 +90,7 @@ def test_sensor_events(kafka: Kafka, wide_topic: str, topic: str, capsys: pytest
 
 
 def test_web_clicks_and_their_replay(kafka: Kafka, topic: str) -> None:
+    """CO-02, CO-03, CO-20."""
     with kafka.producer(value_serializer="integer") as producer:
         for value in (10, 20):
             producer.send(topic, value)
@@ -103,7 +108,29 @@ def test_web_clicks_and_their_replay(kafka: Kafka, topic: str) -> None:
             assert admin.describe_consumer_groups(f"{group}-{topic}")[f"{group}-{topic}"].state == "EMPTY"
 
 
+def test_an_interrupted_program_commits_and_leaves_its_group(kafka: Kafka, topic: str) -> None:
+    """THR-03."""
+    clicks, group = kafka.topic(f"{topic}-webclicks"), f"{topic}-helloconsumer"
+    with kafka.producer(value_serializer="integer") as producer:
+        for value in (10, 20):
+            producer.send(clicks, value)
+    command = [sys.executable, "-u", EXAMPLES / "web_clicks.py", kafka.bootstrap, f"{topic}-"]
+    with contextlib.ExitStack() as ending:
+        process = ending.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        ending.callback(process.kill)
+        assert process.stdout is not None
+        lines = list(islice(process.stdout, 2))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    assert lines == ["offset = 0, value = 15.43\n", "offset = 1, value = 30.86\n"]
+    with kafka.admin() as admin:
+        assert admin.describe_consumer_groups(group)[group].state == "EMPTY"
+        # The second record counts only where the program had asked for a third when it was interrupted.
+        assert admin.list_consumer_group_offsets(group)[TopicPartition(clicks, 0)].offset in (1, 2)
+
+
 def test_tracing(kafka: Kafka, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """TR-02, TR-03, TR-05."""
     tracing.send(kafka.bootstrap, topic)
     tracing.read(kafka.bootstrap, topic, 20.0)
     created, acknowledged, found = capsys.readouterr().out.splitlines()
@@ -112,6 +139,7 @@ def test_tracing(kafka: Kafka, topic: str, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_customers_with_a_serializer_of_their_own(kafka: Kafka, topic: str) -> None:
+    """SER-02, SER-03, DES-02, DES-03."""
     bob = customers.Customer(1, "Bob")
     with kafka.producer(value_serializer=customers.CustomerSerde) as producer:
         producer.send(topic, bob)
@@ -138,6 +166,7 @@ class LaterCustomerSerde(customers.CustomerSerde):
 def test_a_layout_of_one_s_own_breaks_its_readers_and_avro_does_not(
     kafka: Kafka, registry: Registry, topic: str
 ) -> None:
+    """SER-04, AV-04."""
     alice = customers.Customer(7, "Alice")
     with kafka.producer(value_serializer=LaterCustomerSerde) as producer:
         producer.send(topic, alice)
@@ -155,7 +184,7 @@ def test_a_layout_of_one_s_own_breaks_its_readers_and_avro_does_not(
 
 
 def test_events_are_smaller_in_avro_than_in_json(kafka: Kafka, registry: Registry) -> None:
-    """The schema stands apart from the values: field names are not in them."""
+    """MSG-11: the schema stands apart from the values: field names are not in them."""
     events = [{"id": number, "name": f"exampleCustomer{number}", "email": f"e{number}@x.org"} for number in range(50)]
     size: dict[str, int] = {}
     for serializer in ("json", Avro(customers.SCHEMA)):
@@ -169,6 +198,7 @@ def test_events_are_smaller_in_avro_than_in_json(kafka: Kafka, registry: Registr
 
 
 def test_countries_are_counted_once_while_members_come_and_go(kafka: Kafka) -> None:
+    """GRP-01, GRP-20, PAR-06, CON-09."""
     topic, total = kafka.topic(partitions=4), Counter[str]()
     members: list[tuple[countries.CountryCounter, threading.Thread]] = []
 
@@ -230,6 +260,7 @@ def registry(kafka: Kafka) -> Iterator[Registry]:
 
 
 def test_fax_numbers_give_way_to_email(kafka: Kafka, registry: Registry, topic: str) -> None:
+    """AVR-02, AVR-03, AVR-04, MSG-12, SR-01."""
     place = (kafka.bootstrap, registry.url, topic)
     contacts.send(*place, contacts.OLD, [{"id": 1, "name": "Ann", "faxNumber": "555-1"}])
     contacts.send(*place, contacts.NEW, [{"id": 2, "name": "Bob", "email": "b@x"}])
@@ -243,13 +274,22 @@ def test_fax_numbers_give_way_to_email(kafka: Kafka, registry: Registry, topic: 
 
 
 def test_customers_with_avro(kafka: Kafka, registry: Registry, topic: str) -> None:
+    """AVR-09, AVR-11, CCF-18."""
     customers.send_generic(kafka.bootstrap, registry.url, topic, 10)
     found = customers.read_generic(kafka.bootstrap, registry.url, topic, 10)
     assert found[3] == {"id": 3, "name": "exampleCustomer3", "email": "example3@example.com"}
     assert registry.client().version(f"{topic}-value").kind == "AVRO"
+    settings = {**registry.properties, "group.id": topic, "enable.auto.commit": False}
+    with kafka.consumer(settings, value_deserializer="avro") as consumer:
+        consumer.subscribe(topic)
+        names = [record.value["name"] for record in islice(consumer.records(20.0), 10)]
+        consumer.commit()
+        assert consumer.committed([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): OffsetAndMetadata(10)}
+    assert names == [f"exampleCustomer{number}" for number in range(10)]
 
 
 def test_an_alert_in_avro_under_the_number_of_its_sensor(kafka: Kafka, registry: Registry, topic: str) -> None:
+    """AV-07, MSG-03."""
     assert alerts_in_avro.send(kafka.bootstrap, registry.url, topic) == 0
     ((key, alert),) = alerts_in_avro.read(kafka.bootstrap, registry.url, topic)
     assert (key, alert["sensor_id"], alert["status"]) == (12345, 12345, "Critical")
@@ -259,6 +299,7 @@ def test_an_alert_in_avro_under_the_number_of_its_sensor(kafka: Kafka, registry:
 
 
 def test_the_audit_names_what_was_not_processed(kafka: Kafka, topic: str) -> None:
+    """TR-01, TR-06."""
     log = kafka.topic()
     with kafka.producer() as producer:
         for number in range(6):
@@ -271,6 +312,7 @@ def test_the_audit_names_what_was_not_processed(kafka: Kafka, topic: str) -> Non
 
 @pytest.mark.parametrize("kind", ["consumers", "workers", "both"])
 def test_several_threads_read_a_topic(kafka: Kafka, wide_topic: str, kind: str) -> None:
+    """THR-04, THR-05, THR-06."""
     with kafka.producer() as producer:
         for number in range(60):
             producer.send(wide_topic, b"%d" % number, partition=number % 3)
@@ -299,6 +341,7 @@ def test_several_threads_read_a_topic(kafka: Kafka, wide_topic: str, kind: str) 
 
 
 def test_only_what_is_finished_without_a_gap_is_committed(kafka: Kafka, topic: str) -> None:
+    """THR-05."""
     with kafka.producer() as producer:
         for _ in range(4):
             producer.send(topic, b"v")
@@ -314,6 +357,7 @@ def test_only_what_is_finished_without_a_gap_is_committed(kafka: Kafka, topic: s
 
 
 def test_a_form_makes_topics_whose_names_follow_the_rule(kafka: Kafka, topic: str) -> None:
+    """AD-04."""
     name = f"kitchen.{topic}"
 
     def submit(url: str, **fields: str) -> int:

@@ -68,6 +68,7 @@ def committed(kafka: Kafka, group: str) -> dict[TopicPartition, int]:
 def test_each_record_is_once_in_the_database_wherever_the_program_is_killed(
     kafka: Kafka, wide_topic: str, tmp_path: Path
 ) -> None:
+    """SEK-07."""
     filled(kafka, wide_topic, 60, partitions=3)
     path = str(tmp_path / "clicks.db")
     program = KILLED_AT.format(example="offsets_in_database", more={})
@@ -79,6 +80,7 @@ def test_each_record_is_once_in_the_database_wherever_the_program_is_killed(
 
 
 def test_a_batch_that_was_stored_and_not_committed_is_stored_again(kafka: Kafka, topic: str, tmp_path: Path) -> None:
+    """CMT-13."""
     least = batches_to_database.LEAST
     filled(kafka, topic, 3 * least)
     path = str(tmp_path / "clicks.db")
@@ -110,6 +112,7 @@ def stored(path: str) -> Counter[int]:
 def test_what_was_handled_is_committed_and_the_rest_comes_again(
     kafka: Kafka, topic: str, caplog: pytest.LogCaptureFixture, mode: Callable[..., None]
 ) -> None:
+    """CMT-10, CO-32, CO-34, CO-35."""
     caplog.set_level(logging.INFO)
     filled(kafka, topic, 20)
     given = {**kafka.properties, "group.id": topic, "auto.offset.reset": "earliest", "max.poll.records": 5}
@@ -152,6 +155,7 @@ def test_an_automatic_commit_counts_what_was_asked_beyond(kafka: Kafka, topic: s
 
 
 def test_reading_begins_where_it_is_told(kafka: Kafka, topic: str) -> None:
+    """CO-37, CO-38, CO-39, CO-40."""
     filled(kafka, topic, 20)
     place = TopicPartition(topic, 0)
 
@@ -179,6 +183,7 @@ class Losses(RebalanceListener):
 
 
 def test_a_task_may_take_longer_than_members_may_be_silent(kafka: Kafka, topic: str) -> None:
+    """THR-07."""
     filled(kafka, topic, 2)
     given = {**kafka.properties, "group.id": topic, "auto.offset.reset": "earliest", "session.timeout.ms": 6000}
     given |= {"max.poll.interval.ms": 6000, "heartbeat.interval.ms": 1000}
@@ -208,6 +213,7 @@ def test_a_task_may_take_longer_than_members_may_be_silent(kafka: Kafka, topic: 
 
 
 def test_what_cannot_be_sent_stands_in_a_file_with_the_reason(kafka: Kafka, tmp_path: Path) -> None:
+    """PER-04."""
     topic = kafka.topic(max_message_bytes=1000)
     errors = tmp_path / "failed.jsonl"
     alone: dict[str, object] = {**kafka.properties, "batch.num.messages": 1}  # a batch is refused whole
@@ -219,6 +225,7 @@ def test_what_cannot_be_sent_stands_in_a_file_with_the_reason(kafka: Kafka, tmp_
 
 
 def test_feedback_is_read_by_support_and_by_whoever_looks_for_trends(kafka: Kafka, topic: str) -> None:
+    """PR-24, CO-16."""
     texts = [("rooms", "too small"), ("tea", "too cold"), ("tea", "too weak")]
     with Producer(kafka.properties, value_serializer="json") as producer:
         server = feedback_form.serve(producer, 0, topic)
@@ -240,6 +247,7 @@ def test_feedback_is_read_by_support_and_by_whoever_looks_for_trends(kafka: Kafk
 
 
 def test_billing_reads_the_bookings_of_each_guest_in_order_and_no_search(kafka: Kafka) -> None:
+    """PER-05, PER-08."""
     searches, bookings = kafka.topic(partitions=3), kafka.topic(partitions=3)
     events: list[hotel.Event] = []
     for number in range(5000):

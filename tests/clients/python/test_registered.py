@@ -70,6 +70,7 @@ def test_values_of_confluents_serializers(
     ours: Any,
     in_header: bool,
 ) -> None:
+    """AVR-06."""
     settings = {"schema.id.serializer": header_schema_id_serializer} if in_header else {}
     headers: list[tuple[str, bytes]] = [("other", b"x")]
     serialize = serializer(kind, client, topic, settings)

@@ -24,6 +24,7 @@ from moldau.clients.registry_serde import RegistrySerde
 from moldau.schemas.framing import VALUE_HEADER, read_frame
 from moldau.testing import Registry
 from moldau.testing.brokers import Kafka
+from tests.support.process import free_port
 
 PLACE = {"type": "record", "name": "Place", "fields": [{"name": "town", "type": "string"}]}
 TRIP = {"type": "record", "name": "Trip", "fields": [{"name": "to", "type": "Place"}]}
@@ -94,6 +95,7 @@ def case(kind: str, registry: Registry, client: SchemaRegistryClient, topic: str
 def test_confluents_deserializers_read_what_ours_write(
     kafka: Kafka, registry: Registry, client: SchemaRegistryClient, topic: str, kind: str, place: str
 ) -> None:
+    """AVR-06."""
     ours, value, theirs = case(kind, registry, client, topic)
     with kafka.producer(registry.properties, value_serializer=ours, schema_id_serializer=place) as producer:
         stale = [(VALUE_HEADER, b"stale")] if place == "header" else []
@@ -141,6 +143,29 @@ def test_the_settings_choose_the_schema(registry: Registry, client: SchemaRegist
     assert id_in(given.serialize(topic, {"leaves": 1})) in (plain, marked)
     with pytest.raises(Exception, match="40403"):
         ready(Avro({**TEA, "name": "Coffee"}), registry, auto_register_schemas=False).serialize(topic, {"leaves": 1})
+
+
+def test_an_incompatible_writer_fails_before_anything_is_stored(kafka: Kafka, registry: Registry, topic: str) -> None:
+    """AVR-05, AVR-10."""
+    registry.register(f"{topic}-value", TEA)
+    wider = {**TEA, "fields": [*TEA["fields"], {"name": "sugar", "type": "int"}]}  # type: ignore[misc]
+    with (
+        kafka.producer(registry.properties, value_serializer=Avro(wider)) as producer,
+        pytest.raises(SerializationFailed, match="READER_FIELD_MISSING_DEFAULT_VALUE"),
+    ):
+        producer.send(topic, {"leaves": 1, "sugar": 2})
+    with kafka.consumer() as consumer:
+        assert consumer.end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 0}
+
+
+def test_a_registry_that_is_not_there_is_named(kafka: Kafka, topic: str) -> None:
+    """PCF-24."""
+    nobody = f"http://127.0.0.1:{free_port()}"
+    with (
+        kafka.producer(schema_registry_url=nobody, value_serializer=Avro(TEA)) as producer,
+        pytest.raises(SerializationFailed, match=nobody),
+    ):
+        producer.send(topic, {"leaves": 1})
 
 
 def test_schemas_that_mean_the_same_share_an_id_where_they_are_normalized(registry: Registry, topic: str) -> None:

@@ -103,6 +103,7 @@ def test_batches_say_what_became_of_each(proxy: Proxy, topic: str) -> None:
     ],
 )
 def test_records_with_schemas(proxy: Proxy, topic: str, kind: str, schema: str, data: dict[str, Any]) -> None:
+    """RST-03: in Avro, and in the others that have schemas."""
     path = f"{proxy.cluster}/topics/{topic}/records"
     by_text = proxy.ask("POST", path, {"partition_id": 0, "value": {"type": kind, "schema": schema, "data": data}})
     assert by_text.body["error_code"] == 200, by_text

@@ -36,6 +36,7 @@ def test_of_registry_and_proxy_in_one_process_the_proxy_may_use_another_registry
 
 
 def test_the_proxy_starts_and_lists_topics_as_printed(tmp_path: Path) -> None:
+    """AD-09, AD-10, AD-11."""
     program = Path(sys.prefix) / "bin" / "kafka-rest-start"
     with Broker(tmp_path / "broker") as broker:
         file = tmp_path / "kafka-rest.properties"

@@ -16,6 +16,7 @@ QUICK_EXPIRY = {"consumer.instance.timeout.ms": "500"}
 
 
 def test_topics_of_v2(proxy: Proxy, topic: str) -> None:
+    """AD-10, AD-11."""
     listed = proxy.ask("GET", "/topics", Accept="application/vnd.kafka.v2+json")
     assert topic in listed.body and listed.headers["content-type"] == "application/vnd.kafka.v2+json"
     assert proxy.ask("GET", "/topics", Accept="application/vnd.kafka.v3+json").status == 406
@@ -36,6 +37,7 @@ def test_topics_of_v2(proxy: Proxy, topic: str) -> None:
 
 
 def test_producing_of_v2_refuses_what_is_wrong(proxy: Proxy, topic: str) -> None:
+    """RST-03: in base64."""
     binary = "application/vnd.kafka.binary.v2+json"
     assert proxy.ask("POST", f"/topics/{topic}", {"records": [{"value": "?"}]}, binary).code == 400
     assert proxy.ask("POST", f"/topics/{topic}", {"records": []}, binary).code == 422
@@ -69,6 +71,7 @@ def instances(proxy: Proxy) -> list[str]:
 
 
 def test_an_instance_reads_seeks_and_commits(proxy: Proxy, topic: str) -> None:
+    """RST-03: in JSON."""
     produce(proxy, topic, list(range(10)), partition=0, key="k")
     config = {"format": "json", "auto.offset.reset": "earliest", "auto.commit.enable": "false", "name": "one"}
     instance = make_instance(proxy, topic, config)
@@ -113,6 +116,7 @@ def test_an_instance_reads_seeks_and_commits(proxy: Proxy, topic: str) -> None:
 
 
 def test_automatic_commits_are_of_what_was_returned(proxy: Proxy, topic: str) -> None:
+    """RST-06: what is deleted leaves the group: the next one reads on."""
     produce(proxy, topic, list(range(10)), partition=0)
     config = {"format": "json", "auto.offset.reset": "earliest"}
     for expected in (range(4), range(4, 8)):
@@ -152,6 +156,7 @@ def test_instances_refuse_what_is_wrong(proxy: Proxy, name: str) -> None:
 
 
 def test_the_course_s_producer_and_consumer(proxy: Proxy, name: str) -> None:
+    """RST-02, RST-04, RST-05, RST-06."""
     payload = {"records": [{"key": b64(b"firstkey"), "value": b64(b"firstvalue")}]}
     sent = proxy.ask("POST", f"/topics/{name}", payload, "application/vnd.kafka.binary.v1+json")
     assert sent.status == 200

@@ -22,7 +22,7 @@ def passing() -> CommitFailed:
 
 
 def test_a_late_commit_is_not_tried_again_after_a_newer_one() -> None:
-    """2000 fails for a passing reason while 3000 is asked for: 3000 is what remains."""
+    """CMT-07, CMT-08, CMT-09: 2000 fails for a passing reason while 3000 is asked for: 3000 is what remains."""
     tried: list[int] = []
     newer = threading.Event()
 
@@ -66,6 +66,7 @@ def test_the_newest_is_tried_until_it_succeeds_or_cannot() -> None:
 
 
 def test_a_commit_that_is_waited_for_is_tried_again_after_a_pause_until_its_time_is_over() -> None:
+    """CMT-06."""
     now = [0.0]
     tried: list[float] = []
 

@@ -42,6 +42,7 @@ PERSON = {"type": "object", "title": "Person", "properties": {"age": {"type": "i
     ],
 )
 def test_built_in_layouts(name: str, value: object, data: bytes | None) -> None:
+    """SER-01."""
     assert serializers.encoder(name, {}, is_key=False)("t", value) == data
     assert serializers.decoder(name.replace("Serializer", "Deserializer"), {}, is_key=False)("t", data) == value
     assert serializers.encoder(name, {}, is_key=False)("t", None) is None
@@ -56,6 +57,7 @@ def test_what_does_not_fit_is_refused(name: str, value: object) -> None:
 
 
 def test_another_encoding_and_plain_functions() -> None:
+    """PCF-23."""
     assert serializers.encoder("string", {"serializer.encoding": "utf-16-be"}, is_key=True)("t", "a") == b"\0a"
     assert serializers.encoder(str.encode, {}, is_key=True)("t", "a") == b"a"
     assert serializers.decoder(bytes.decode, {}, is_key=True)("t", None) is None
@@ -72,6 +74,7 @@ def made(serde: Any, registry: SchemaRegistry, **properties: object) -> Any:
 
 
 def test_avro_old_and_new_readers() -> None:
+    """AVR-03, AVR-06, AV-09."""
     with SchemaRegistry() as registry:
         old, new = made(Avro(V1), registry), made(Avro(V2), registry)
         data = new.serialize("t", {"id": 1, "email": "a@b"})

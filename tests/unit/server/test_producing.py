@@ -165,6 +165,7 @@ def test_a_large_batch_is_written_at_once(world: World) -> None:
 
 
 def test_a_batch_that_comes_again_is_told_where_it_stands(world: World) -> None:
+    """TXN-01."""
     world.request(("t", 0, batch(b"before")), ("t", 0, idempotent(b"a", 0)))
     world.appends.flush()
     again = world.request(("t", 0, idempotent(b"a", 0)), ("t", 0, idempotent(b"gap", 5)))
@@ -217,6 +218,8 @@ def test_too_few_in_sync_are_told_before_anything_is_staged(tmp_path: Path) -> N
 
 
 def test_when_the_time_is_up_only_what_is_not_replicated_is_refused(tmp_path: Path) -> None:
+    """PCF-20."""
+
     async def scene() -> None:
         world = World(tmp_path, replicas=(1, 2))
         request = world.request(("t", 0, batch(b"a")), ("t", 1, batch(b"b")), timeout_ms=0)
