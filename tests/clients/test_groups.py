@@ -266,7 +266,7 @@ BOOKS = {
 
 @pytest.mark.parametrize("example", BOOKS)
 def test_examples_of_the_books(group_broker: BrokerProcess, group_admin: AdminClient, topic: str, example: str) -> None:
-    """GRP-15, GRP-16, CO-25, CO-26, CO-27: the printed assignments."""
+    """GRP-15, GRP-16, CCF-12, CO-25, CO-26, CO-27: the printed assignments."""
     strategy, partitions, _, expected = BOOKS[example]
     named = {letter: f"{letter}-{topic}" for letter in "AB"}
     for name in named.values():

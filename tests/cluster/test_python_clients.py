@@ -19,7 +19,7 @@ LEAST_BACKOFF_SHARE = 0.8
 
 
 def test_one_broker_of_the_list_is_enough_to_find_all_others(cluster: LocalCluster) -> None:
-    """AR-17, PCF-01, PRD-04: the first of two is down, and the leader is in nobody's list."""
+    """AR-17, PCF-01, CCF-01, PRD-04: the first of two is down, and the leader is in nobody's list."""
     topic = own_name("unlisted")
     create_on(cluster, topic, [3, 2])
     down, listed, _ = cluster.brokers

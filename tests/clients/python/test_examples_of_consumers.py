@@ -225,7 +225,7 @@ def test_what_cannot_be_sent_stands_in_a_file_with_the_reason(kafka: Kafka, tmp_
 
 
 def test_feedback_is_read_by_support_and_by_whoever_looks_for_trends(kafka: Kafka, topic: str) -> None:
-    """PR-24, CO-16."""
+    """PR-24, CO-16, CCF-03."""
     texts = [("rooms", "too small"), ("tea", "too cold"), ("tea", "too weak")]
     with Producer(kafka.properties, value_serializer="json") as producer:
         server = feedback_form.serve(producer, 0, topic)
