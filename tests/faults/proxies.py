@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
@@ -56,6 +57,7 @@ class Proxies:
         self._cuts: Counter[tuple[str, str]] = Counter()
         self._healed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._connections: weakref.WeakSet[asyncio.BaseTransport] = weakref.WeakSet()
         self._proxied: set[Address] = set()
         self._cluster: LocalCluster | None = None
 
@@ -72,10 +74,14 @@ class Proxies:
         self._loop.close()
 
     async def _end(self) -> None:
-        while tasks := tuple(self._tasks):
-            for task in tasks:
+        """Connections that are being accepted are waited for: asyncio's task, were it to end before it begins, would
+        forget the socket. What was closed with something still to be sent, to who does not read it, ends here, too."""
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        for connection in tuple(self._connections):
+            connection.abort()  # type: ignore[attr-defined]
         for _ in range(TURNS_TO_CLOSE):
             await asyncio.sleep(0)
 
@@ -136,16 +142,12 @@ class Proxies:
         """`source`: who alone connects there; None asks each time."""
         if there not in self._proxied:
             self._proxied.add(there)
-            asyncio.run_coroutine_threadsafe(self._keep(self._listen(there, to, source, target)), self._loop)
+            self._loop.call_soon_threadsafe(lambda: self._begin(self._listen(there, to, source, target)))
 
-    async def _keep(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
         self._tasks.add(task)
-        try:
-            await work
-        finally:
-            self._tasks.discard(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _listen(self, there: Address, to: Address, source: str | None, target: str) -> None:
         """Where nobody listens at the other end, nobody listens here."""
@@ -153,17 +155,18 @@ class Proxies:
             await someone_listens(to)
             refused = asyncio.Event()
 
-            async def pass_on(
+            def accepted(
                 reader: asyncio.StreamReader, writer: asyncio.StreamWriter, refused: asyncio.Event = refused
             ) -> None:
+                self._connections.add(writer.transport)
                 sender = source or self._owner_of(writer.get_extra_info("peername"))
-                await self._keep(self._pass_on((reader, writer), to, (sender, target), refused))
+                self._begin(self._pass_on((reader, writer), to, (sender, target), refused))
 
-            server = await asyncio.start_server(pass_on, *there, reuse_address=True)
+            server = await asyncio.start_server(accepted, *there, reuse_address=True)
             try:
                 await refused.wait()
             finally:
-                server.close()
+                await close(server)
 
     async def _pass_on(
         self,
@@ -176,6 +179,7 @@ class Proxies:
         try:
             await self._may_pass(way, back)
             far = await asyncio.open_connection(*to)
+            self._connections.add(far[1].transport)
         except OSError:
             refused.set()
             near[1].transport.abort()
@@ -216,6 +220,14 @@ class Proxies:
             if inode is not None and broker.pid is not None and holds(broker.pid, inode):
                 return broker.host
         return HUB
+
+
+async def close(server: asyncio.Server) -> None:
+    """What asyncio has accepted before it takes in first: closed under that, it would forget the socket."""
+    for each in server.sockets:
+        asyncio.get_running_loop().remove_reader(each.fileno())
+    await asyncio.sleep(0)
+    server.close()
 
 
 async def someone_listens(at: Address) -> None:
