@@ -43,6 +43,9 @@ class FetchTarget:
     told_log_start: int = -1
 
     def update(self, other: FetchTarget) -> None:
+        if other.leader_epoch != self.leader_epoch:
+            # What was told to who followed in another epoch by then was not heeded.
+            self.told_high_watermark = -1
         self.fetch_offset, self.max_bytes = other.fetch_offset, other.max_bytes
         self.leader_epoch, self.last_fetched_epoch = other.leader_epoch, other.last_fetched_epoch
         self.log_start_offset = other.log_start_offset
@@ -53,8 +56,8 @@ class FetchTarget:
             self.told_high_watermark, news = high_watermark, True
         if log_start != self.told_log_start:
             self.told_log_start, news = log_start, True
-        if error:
-            # Told again when the error is over, even if nothing else changed.
+        if error or diverged:
+            # Told again when that is over, even if nothing else changed: who hears of it has no use for the mark.
             self.told_high_watermark = -1
         return news
 

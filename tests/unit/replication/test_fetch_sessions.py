@@ -104,3 +104,23 @@ def test_news_is_data_a_moved_mark_an_error_or_its_end() -> None:
     assert one.is_news(0, 6, 1, 0, False), "the end of an error is news"
     assert not one.is_news(0, 6, 1, 0, False)
     assert one.is_news(0, 6, 1, 0, True)
+
+
+def test_the_mark_is_told_again_to_who_has_cut_its_log() -> None:
+    """Whoever hears where it diverges does not heed what else it is told."""
+    one = target(0)
+    assert one.is_news(0, 5, 0, 0, True)
+    assert one.is_news(0, 5, 0, 0, False)
+    assert not one.is_news(0, 5, 0, 0, False)
+
+
+def test_the_mark_is_told_again_to_who_follows_in_another_epoch() -> None:
+    """Whatever was answered to a fetch of the earlier one is thrown away."""
+    one = target(0)
+    assert one.is_news(0, 5, 0, 0, False)
+    one.update(target(0))
+    assert not one.is_news(0, 5, 0, 0, False)
+    later = target(0)
+    later.leader_epoch = one.leader_epoch + 1
+    one.update(later)
+    assert one.is_news(0, 5, 0, 0, False)
