@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from moldau.cli.cluster.local_cluster import LocalCluster
+from tests.cluster.fences import none_fenced_but
 from tests.cluster.load import Load
 from tests.cluster.looking import QUIET, admin, create, digests, partitions_of, read_all, wait_until_whole
 from tests.support.names import own_name
@@ -23,7 +24,7 @@ def controller_of(cluster: LocalCluster) -> int:
 def test_replicas_are_spread_and_hold_the_same_bytes(cluster: LocalCluster) -> None:
     topic = own_name("spread")
     create(cluster, topic, partitions=6, min_insync_replicas="2")
-    with Load(cluster, topic) as load:
+    with none_fenced_but(cluster), Load(cluster, topic) as load:
         load.goes_on(500)
     found = partitions_of(cluster, topic)
     assert sorted(leader for leader, _, _ in found.values()) == [1, 1, 2, 2, 3, 3]
@@ -68,8 +69,8 @@ def test_a_broker_that_is_paused_and_wakes_up_again_changes_nothing(cluster: Loc
     """Its session ends, others lead; when it wakes up it must not acknowledge anything as a leader."""
     topic = own_name("paused")
     create(cluster, topic, min_insync_replicas="2")
-    with Load(cluster, topic) as load:
-        victim = cluster.broker(partitions_of(cluster, topic)[0][0])
+    victim = cluster.broker(partitions_of(cluster, topic)[0][0])
+    with none_fenced_but(cluster, victim.number), Load(cluster, topic) as load:
         cluster.pause_member(victim)
         try:
             load.goes_on(100)

@@ -8,6 +8,7 @@ import pytest
 
 from moldau.cli.cluster.local_cluster import LocalCluster
 from moldau.coordinators.sharding import partition_for
+from tests.cluster.fences import none_fenced_but
 from tests.cluster.looking import create_on, partitions_of, read_all, wait_until_whole
 from tests.peers.java_programs import CLIENTS, run
 from tests.support.names import own_name
@@ -40,7 +41,8 @@ def test_transactions_without_a_pause(cluster: LocalCluster, there: bool) -> Non
     coordinator, _, _ = states[partition_for(f"{name}-0", len(states))]  # the loop adds the producer's number
     replicas = brokers_from(cluster, coordinator)
     create_on(cluster, topic, replicas if there else replicas[1:] + replicas[:1])
-    printed = loop(cluster, topic, name, TRANSACTIONS)
+    with none_fenced_but(cluster):
+        printed = loop(cluster, topic, name, TRANSACTIONS)
     wanted = [str(number) for number in range(TRANSACTIONS) if number % ABORTS != ABORTS - 1]
     assert printed[0] == f"committed {len(wanted)}"
     wait_until(
