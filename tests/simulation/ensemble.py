@@ -13,17 +13,27 @@ from tests.simulation.scheduler import Scheduler
 
 SESSION_SECONDS = 6.0
 LONGEST_SECONDS = 0.005
+BROKER_IDS = "/brokers/ids"
 
 
 class SimulatedEnsemble(Ensemble):
     def __init__(self, seed: int, scheduler: Scheduler, entries_between_snapshots: int) -> None:
         super().__init__(seed, Faults())
         self.scheduler, self.entries_between_snapshots = scheduler, entries_between_snapshots
+        #: When a broker's presence has ended for the last time.
+        self.absent_at: dict[int, float] = {}
 
     def connect(self) -> SimulatedPort:
         port = SimulatedPort(self, self.new_session())
         self.ports.append(port)
         return port
+
+    def write(self, *steps: Step) -> None:
+        for step in steps:
+            parent, _, name = step.path.rpartition("/")
+            if step.kind == "delete" and parent == BROKER_IDS:
+                self.absent_at[int(name)] = self.scheduler.now
+        super().write(*steps)
 
 
 class SimulatedPort(FakePort):

@@ -224,6 +224,7 @@ def broken_disk(to: Injection) -> None:
 
 def false_fencing(to: Injection) -> None:
     """Somebody takes a broker that lives for dead."""
+    to.world.promises.fences.accuse(to.machine.broker_id)
     image = to.world.promises.newest_image()
     broker = None if image is None else image.brokers.get(to.machine.broker_id)
     for _, core in to.world.promises.cores():

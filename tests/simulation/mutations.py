@@ -1,7 +1,7 @@
 """Mistakes that Kafka once made, put into the rules for one run: the simulation has to find each of them.
 
 The product knows nothing of this; what is replaced here are its functions, for as long as a run lasts. 1 to 10 are
-from Kafka's history, 11 to 21 spares. Two of the spares are not found by any run:
+from Kafka's history, 11 to 22 spares. Two of the spares are not found by any run:
 
 11  It is no mistake in this product. A follower tells the epoch of its log in every fetch, and an epoch begins at the
     latest with its first record: the start of one in which nothing was written decides nothing about a log.
@@ -33,6 +33,7 @@ from moldau.replication.leases import Lease
 from moldau.replication.partition import Partition
 from moldau.server import fetching
 from moldau.server.controller import Controller
+from moldau.server.peers.links import Link, Links
 from moldau.server.replicas.fetcher import ReplicaFetcher
 from moldau.storage.log import PartitionLog
 from moldau.storage.producer_state import ProducerEntry, ProducerStates
@@ -293,6 +294,19 @@ def forget_who_is_proposed() -> AbstractContextManager[Any]:
     return patch.object(Partition, "_look_for_rivals", mutated)
 
 
+def take_the_end_of_a_link_for_a_death() -> AbstractContextManager[Any]:
+    """Ours: a broker counts as dead as soon as a link to it ends, before anybody has tried whether it answers."""
+    changed = Links._changed
+
+    def mutated(self: Links, link: Link) -> None:
+        broker_id, known = link.endpoint.broker_id, link._judge._known
+        if not link.is_open and known is not None and self._links.get(broker_id) is link:
+            self._dead(broker_id, known)
+        changed(self, link)
+
+    return patch.object(Links, "_changed", mutated)
+
+
 MUTATIONS: dict[str, Mutation] = {
     "1": truncate_to_the_mark,
     "2": truncate_once,
@@ -315,4 +329,5 @@ MUTATIONS: dict[str, Mutation] = {
     "19": show_what_is_not_committed,
     "20": count_the_first_partitions_replicas,
     "21": forget_who_is_proposed,
+    "22": take_the_end_of_a_link_for_a_death,
 }

@@ -12,6 +12,7 @@ from moldau.replication.partition import Partition
 from moldau.server.core import BrokerCore
 from moldau.storage.log import PartitionLog
 from tests.simulation.ensemble import SESSION_SECONDS
+from tests.simulation.fences import Fences
 from tests.simulation.histories import Histories, Place, wrong_producers
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Promises:
         self._terms: dict[Place, list[Term]] = {}
         self._epochs: dict[Place, tuple[int, tuple[int, int]]] = {}
         self._histories = Histories()
+        self.fences = Fences(world)
 
     # --- who is there ---
 
@@ -212,6 +214,9 @@ class Promises:
             if known is None:
                 self._images[image.version] = image
                 self._check_members(image)
+                wrong = self.fences.look(image)
+                if wrong is not None:
+                    raise BrokenPromise(f"{wrong}; {self.described()}")
             elif known != image:
                 raise BrokenPromise(f"broker {broker_id} has another image at revision {image.version}")
 

@@ -40,6 +40,7 @@ FOUND_AT = {
     "19": ("late_proposal_for_a_wiped_disk", 0),
     "20": ("one_partition_is_narrowed", 0),
     "21": ("joins_unheard", 3),
+    "22": ("late_fetch_of_an_older_epoch", 1),
 }
 #: Courses that no seed draws by itself.
 APART_BY_NAME = {each.__name__ for each in APART}
