@@ -5,6 +5,6 @@
 turns at what must be true at any time, `ending` at what must be true when all is over. `mutations` are known mistakes,
 to see that the promises can be broken.
 
-Not simulated: groups of the classic protocol, compaction and retention, several log directories in a broker,
-listeners with logins, and what a broker's threads do to each other.
+Not simulated: groups of the classic protocol, compaction and retention, logs on their way from one log directory to
+another, listeners with logins, and what a broker's threads do to each other.
 """

@@ -6,7 +6,7 @@ He asks any broker, makes, grows and drops a topic of his own, and moves replica
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moldau.client.settings import Address
@@ -170,10 +170,15 @@ class Admin:
     async def make_topic(self, _: int) -> None:
         rng = self._process.scheduler.rng
         is_unclean = "true" if rng.random() < 0.5 else "false"
-        configs = [CreatableTopicConfig(name="unclean.leader.election.enable", value=is_unclean)]
-        wanted = CreatableTopic(
-            name=SIDE, num_partitions=rng.randint(1, 2), replication_factor=rng.randint(2, 3), configs=configs
-        )
+        await self._make(rng.randint(1, 2), rng.randint(2, 3), {"unclean.leader.election.enable": is_unclean})
+
+    async def make_loose_topic(self, _: int) -> None:
+        """One replica alone may take what is written to it, and lose it."""
+        await self._make(4, len(self._world.machines), {"min.insync.replicas": "1"})
+
+    async def _make(self, partitions: int, replicas: int, settings: Mapping[str, str]) -> None:
+        configs = [CreatableTopicConfig(name=name, value=value) for name, value in settings.items()]
+        wanted = CreatableTopic(name=SIDE, num_partitions=partitions, replication_factor=replicas, configs=configs)
         if self._writer is None:
             self._writer = SideWriter(self._process, Cluster(self._process, self._bootstrap, SIDE))
             self._world.writers.append(self._writer)
@@ -228,6 +233,7 @@ OF_COURSES: dict[str, Callable[[Admin, int], Coroutine[Any, Any, None]]] = {
     "narrow": Admin.narrow,
     "widen": Admin.widen,
     "change fetchers": Admin.change_fetchers,
+    "make loose topic": Admin.make_loose_topic,
 }
 
 

@@ -13,7 +13,7 @@ from random import Random
 
 from moldau.coordinators.transactions.state import LAST_USABLE_EPOCH
 from tests.simulation.admin import ERRANDS
-from tests.simulation.faults import Fault, draw_fault, draw_faults
+from tests.simulation.faults import OF_DIRECTORIES, Fault, draw_fault, draw_faults
 
 MOST_ERRANDS = 8
 #: Longer than any run.
@@ -31,6 +31,8 @@ class Plan:
     is_about_transactions: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of brokers."""
+    disks: int = 1
+    """Of each broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,21 @@ def when(fault: Fault) -> float:
     return fault.at
 
 
-def draw_subject(rng: Random) -> str | None:
-    """The course of a run that is about transactions; None for all others."""
-    return rng.choice(ABOUT_TRANSACTIONS).__name__ if rng.random() < 0.05 else None
+def draw_subject(seed: int) -> str | None:
+    """The course of a run that is about transactions, or another one for which most runs have no use; None for all
+    others. Each kind is drawn by itself, so that a further course changes few runs."""
+    about, rare = Random(f"subject {seed}"), Random(f"rare {seed}")
+    if about.random() < 0.05:
+        return about.choice(ABOUT_TRANSACTIONS).__name__
+    return rare.choice(RARE).__name__ if rare.random() < 0.1 else None
+
+
+def draw_disks(rng: Random, brokers: Sequence[int]) -> list[Fault]:
+    """What happens to disks of brokers that have several; in most runs they have one."""
+    if rng.random() >= 0.2:
+        return []
+    at = [8.0 * rng.random() for _ in range(rng.randint(1, 3))]
+    return [draw_fault(rng, brokers, rng.choice(OF_DIRECTORIES), each) for each in at]
 
 
 def draw_plan(rng: Random, brokers: Sequence[int], wanted: str | None = None) -> Plan:
@@ -104,9 +118,11 @@ def draw_plan(rng: Random, brokers: Sequence[int], wanted: str | None = None) ->
         replicas = 2
     if course is late_word_of_divergence:
         partitions = 2  # so that who is deposed follows the next leader already, in the other one
-    if course is one_partition_is_narrowed:
-        mixed = sorted(course(rng), key=when)
-        return Plan(2, len(brokers), mixed, course.__name__, settings={"num.replica.fetchers": "2"})
+    if course in (one_partition_is_narrowed, only_one_loses_a_disk):
+        alone, name = sorted(course(rng), key=when), course.__name__
+        if course is only_one_loses_a_disk:
+            return Plan(partitions, len(brokers), alone, name, disks=2)
+        return Plan(2, len(brokers), alone, name, settings={"num.replica.fetchers": "2"})
     # What else happens comes before, or with luck between.
     others = faults[: rng.choice((0, 0, 0, 1, 2))]
     mixed = sorted([*others, *course(rng)], key=when)
@@ -277,6 +293,20 @@ def joins_unheard(rng: Random) -> list[Fault]:
     ]
 
 
+def only_one_loses_a_disk(rng: Random) -> list[Fault]:
+    """Of a topic that asks for no more one broker alone is in sync; it comes back with one of its two disks, and the
+    others, who lack something, after it."""
+    alone = 1.5 + 2.0 * rng.random()
+    lost = alone + 0.3 + 2.0 * rng.random()
+    others = lost + 2.0 + 6.0 * rng.random()
+    return [
+        Fault(0.1, "make loose topic", "first", "second", 0.1),
+        Fault(alone - 0.5 * rng.random(), "kill", "second", "first", others - alone + rng.random()),
+        Fault(alone, "kill", "third", "first", others - alone + rng.random()),
+        Fault(lost, "replaced disk", "first", "second", 0.05 + rng.random()),
+    ]
+
+
 #: One run in twenty is about one of these; nothing comes of them without transactions.
 ABOUT_TRANSACTIONS: Sequence[Course] = (
     coordinator_dies_between_decision_and_markers,
@@ -295,6 +325,6 @@ COURSES: Sequence[Course] = (
     late_word_of_divergence,
     leaders_in_quick_turn,
 )
-#: Only by name: with them among the others every seed would become another run.
-APART: Sequence[Course] = (one_partition_is_narrowed, joins_unheard)
-NAMED = {each.__name__: each for each in (*COURSES, *ABOUT_TRANSACTIONS, *APART)}
+#: One run in ten is one of these: they need a cluster of their own, or little else beside them.
+RARE: Sequence[Course] = (one_partition_is_narrowed, joins_unheard, only_one_loses_a_disk)
+NAMED = {each.__name__: each for each in (*COURSES, *ABOUT_TRANSACTIONS, *RARE)}

@@ -36,6 +36,8 @@ KINDS = (
     "no quorum",
     "wall clock",
 )
+#: What only brokers with several log directories survive, or go on with.
+OF_DIRECTORIES = ("failing directory", "replaced disk")
 MOST_FAULTS = 12
 SLOW_DISK_SECONDS = 0.5
 SLOWEST_LINK_SECONDS = 0.3
@@ -108,9 +110,18 @@ def power(to: Injection) -> None:
 
 
 def wipe(to: Injection) -> None:
+    replace(to, to.machine.directories)
+
+
+def replace_disk(to: Injection) -> None:
+    """One of several."""
+    replace(to, [to.world.scheduler.rng.choice(to.machine.directories)])
+
+
+def replace(to: Injection, directories: Sequence[str]) -> None:
     if to.world.promises.may_lose_memory(to.machine.broker_id):
         port = to.port
-        to.machine.wipe()
+        to.machine.replace(directories)
         if port is not None and to.world.scheduler.rng.random() < 0.7:
             port.end_session()  # it takes somebody longer than that to put in another disk
         to.later(to.machine.start)
@@ -222,6 +233,14 @@ def broken_disk(to: Injection) -> None:
     to.later(to.machine.mend_disk)
 
 
+def failing_directory(to: Injection) -> None:
+    """One of several."""
+    machine = to.machine
+    if len(machine.directories) > 1 and not machine.disk.broken:
+        machine.break_directory(to.world.scheduler.rng.choice(machine.directories))
+        to.later(machine.mend_directories)
+
+
 def false_fencing(to: Injection) -> None:
     """Somebody takes a broker that lives for dead."""
     to.world.promises.fences.accuse(to.machine.broker_id)
@@ -261,6 +280,8 @@ INJECTIONS: dict[str, Callable[[Injection], None]] = {
     "slow disk": slow_disk,
     "full disk": full_disk,
     "broken disk": broken_disk,
+    "failing directory": failing_directory,
+    "replaced disk": replace_disk,
     "move": move,
     "false fencing": false_fencing,
     "wall clock": wall_clock,

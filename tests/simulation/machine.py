@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import events
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -30,11 +30,11 @@ LISTENER = "PLAINTEXT"
 HELD_SECONDS = 0.05
 
 
-def broker_config(broker_id: int, name: str, settings: Mapping[str, str]) -> BrokerConfig:
+def broker_config(broker_id: int, name: str, directories: Sequence[str], settings: Mapping[str, str]) -> BrokerConfig:
     return BrokerConfig.load(
         {
             "broker.id": str(broker_id),
-            "log.dirs": f"/disk{broker_id}",
+            "log.dirs": ",".join(directories),
             "listeners": f"{LISTENER}://{name}:{PORT}",
             "zookeeper.connect": "zookeeper:2181",
             "default.replication.factor": "3",
@@ -90,7 +90,7 @@ class Life:
         )
         store = await ZooKeeperStore.open(self.port, "", options)
         store.on_session_lost(lambda reason: self.fail(f"store lost: {reason}"))
-        config, metrics = broker_config(machine.broker_id, self.name, machine.settings), Metrics()
+        config, metrics = broker_config(machine.broker_id, self.name, machine.directories, machine.settings), Metrics()
         services = Services(
             store,
             lambda address, protocol, tls: machine.network.dial(self, address, protocol, tls),
@@ -186,13 +186,14 @@ class Machine:
         clock_rate: float = 1.0,
         name: str | None = None,
         settings: Mapping[str, str] | None = None,
+        disks: int = 1,
     ) -> None:
         self.scheduler, self.network, self.ensemble = scheduler, network, ensemble
         self.broker_id, self.name = broker_id, name or f"b{broker_id}"
         self.clock_rate = clock_rate
         self.settings = settings or {}
-        self.disk = SimulatedDisk()
-        self.disk.make_directory(f"/disk{broker_id}")
+        self.directories = [f"/{kind}{broker_id}" for kind in ("disk", "more")[:disks]]
+        self.disk = SimulatedDisk(self.directories)
         self.disk_seconds = 0.002
         self.wall_jump_ms = 0
         self.is_powered = True
@@ -222,6 +223,8 @@ class Machine:
             self.lives.append(Life(self, len(self.lives)))
             if self.disk.fail_writes is not None or self.disk.fail_syncs:
                 self.scheduler.excused.add(self.lives[-1].loop.name)
+            if self.disk.broken:
+                self.scheduler.complaining.add(self.lives[-1].loop.name)
 
     def kill(self) -> None:
         life = self.life
@@ -235,11 +238,27 @@ class Machine:
         if self.life is not None:
             self.life.stop(restart_seconds)
 
-    def wipe(self) -> None:
-        """The process dies, and somebody puts in another disk."""
+    def replace(self, directories: Sequence[str]) -> None:
+        """The process dies, and somebody puts in other disks."""
         self.kill()
-        self.disk.wiped()
-        self.disk.make_directory(f"/disk{self.broker_id}")
+        for directory in directories:
+            self.disk.broken.discard(directory)
+            self.disk.replaced(directory)
+        if len(directories) == len(self.directories):
+            self.disk.fail_writes, self.disk.fail_syncs = None, False
+
+    def break_directory(self, directory: str) -> None:
+        """Its disk fails in all that is asked of it. The broker says so, and goes on with the others."""
+        self.disk.broken.add(directory)
+        if self.life is not None:
+            self.scheduler.complaining.add(self.life.loop.name)
+
+    def mend_directories(self) -> None:
+        """Those that have failed stay offline until the broker is started again."""
+        if self.disk.broken:
+            self.disk.broken.clear()
+            self.kill()
+            self.start()
 
     def spoil_disk(self, *, full: bool, room: int = 0) -> None:
         """It takes no more than some bytes, or fails to sync; whatever the broker says to that is no problem."""
@@ -284,10 +303,11 @@ class ProblemLog(logging.Handler):
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__(logging.ERROR)
         self._problems, self._excused = scheduler.problems, scheduler.excused
+        self._complaining = scheduler.complaining
 
     def emit(self, record: logging.LogRecord) -> None:
         loop = events._get_running_loop()
-        if isinstance(loop, NodeLoop) and loop.name in self._excused:
+        if isinstance(loop, NodeLoop) and loop.name in (self._excused | self._complaining):
             return
         text = record.getMessage()
         if record.exc_info and record.exc_info[1] is not None:

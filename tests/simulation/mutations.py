@@ -1,7 +1,7 @@
 """Mistakes that Kafka once made, put into the rules for one run: the simulation has to find each of them.
 
 The product knows nothing of this; what is replaced here are its functions, for as long as a run lasts. 1 to 10 are
-from Kafka's history, 11 to 22 spares. Two of the spares are not found by any run:
+from Kafka's history, 11 to 23 spares. Two of the spares are not found by any run:
 
 11  It is no mistake in this product. A follower tells the epoch of its log in every fetch, and an epoch begins at the
     latest with its first record: the start of one in which nothing was written decides nothing about a log.
@@ -31,7 +31,7 @@ from moldau.replication.follower import Asked, Cut, FetchPlan, Followed, Phase
 from moldau.replication.leader import Leadership
 from moldau.replication.leases import Lease
 from moldau.replication.partition import Partition
-from moldau.server import fetching
+from moldau.server import core, fetching
 from moldau.server.controller import Controller
 from moldau.server.peers.links import Link, Links
 from moldau.server.replicas.fetcher import ReplicaFetcher
@@ -307,6 +307,22 @@ def take_the_end_of_a_link_for_a_death() -> AbstractContextManager[Any]:
     return patch.object(Links, "_changed", mutated)
 
 
+@contextmanager
+def let_empty_logs_lead() -> Any:
+    """Ours: who comes back without one of its log directories leads as the last leader, also what lay there."""
+
+    def may_return(self: Standing, broker: int, partition: PartitionImage) -> bool:
+        found = self._returns.get(broker)
+        return found is None or not found.wiped
+
+    with (
+        patch.object(Standing, "may_return", may_return),
+        patch.object(Standing, "located", lambda self, partition: partition),
+        patch.object(core, "has_lost_directories", lambda image, broker_id, present: False),
+    ):
+        yield
+
+
 MUTATIONS: dict[str, Mutation] = {
     "1": truncate_to_the_mark,
     "2": truncate_once,
@@ -330,4 +346,5 @@ MUTATIONS: dict[str, Mutation] = {
     "20": count_the_first_partitions_replicas,
     "21": forget_who_is_proposed,
     "22": take_the_end_of_a_link_for_a_death,
+    "23": let_empty_logs_lead,
 }

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from moldau.metadata.image import ClusterImage, PartitionImage
+from moldau.metadata.image import BrokerImage, ClusterImage, PartitionImage
 from moldau.metadata.zookeeper.store import LEASE_SHARE
 from moldau.replication.partition import Partition
 from moldau.server.core import BrokerCore
@@ -129,13 +129,14 @@ class Promises:
         self, place: Place, broker_id: int, core: BrokerCore, partition: Partition, image: ClusterImage
     ) -> None:
         """Whatever was below any leader's mark is in every member of the in-sync set, whoever leads now, and in who is
-        eligible: unless that is somebody who has just come back, of whom the controller has not yet said what he kept.
+        eligible: unless that is somebody who has just come back, of whom the controller has not yet said what he kept,
+        or waits for its disk.
         """
         topic, index = partition.topic_partition
         state = self._newest_state(topic, index, image)
         if state is None or not is_registered(image, broker_id, core):
             return
-        is_eligible = broker_id in state.elr and image.brokers[broker_id].is_active
+        is_eligible = broker_id in state.elr and is_fit(image.brokers[broker_id], state)
         if broker_id not in state.isr and not is_eligible:
             return
         if self._may_lose(topic, image):
@@ -305,6 +306,13 @@ class Promises:
 def is_registered(image: ClusterImage, broker_id: int, core: BrokerCore) -> bool:
     broker = image.brokers.get(broker_id)
     return broker is not None and broker.incarnation == core.membership.incarnation
+
+
+def is_fit(broker: BrokerImage, state: PartitionImage) -> bool:
+    """Whether it takes part, with the log directory that its replica is said to be in."""
+    directory = state.directory_of(broker.id)
+    serving = set(broker.directories) - set(broker.offline_directories)
+    return broker.is_active and (directory is None or directory in serving)
 
 
 def is_shut_out(image: ClusterImage, broker_id: int) -> bool:

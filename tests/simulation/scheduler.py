@@ -35,6 +35,8 @@ class Scheduler:
         self.problems: list[str] = []
         #: Loops of processes that may fail.
         self.excused: set[str] = set()
+        #: Those of processes that report errors, and go on.
+        self.complaining: set[str] = set()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.courses import APART
 from tests.simulation.mutations import MUTATIONS
 
 HERE = Path(__file__).resolve().parents[2]
@@ -41,9 +40,8 @@ FOUND_AT = {
     "20": ("one_partition_is_narrowed", 0),
     "21": ("joins_unheard", 3),
     "22": ("late_fetch_of_an_older_epoch", 1),
+    "23": ("only_one_loses_a_disk", 0),
 }
-#: Courses that no seed draws by itself.
-APART_BY_NAME = {each.__name__ for each in APART}
 #: mutations.py says why.
 NOT_FOUND = ("11", "18")
 
@@ -71,7 +69,7 @@ def test_a_known_mistake_is_found(mutation: str) -> None:
 
 @pytest.mark.chaos
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("mutation", [each for each in FOUND_AT if FOUND_AT[each][0] not in APART_BY_NAME])
+@pytest.mark.parametrize("mutation", FOUND_AT)
 def test_a_known_mistake_is_found_among_many_seeds(mutation: str) -> None:
     broken_by("--mutation", mutation, "--seeds", "0", str(MOST_SEEDS), seconds=6 * 3600)
 

@@ -23,7 +23,7 @@ from tests.simulation.admin import Admin
 from tests.simulation.calls import TOPIC, ClientProcess, Cluster
 from tests.simulation.cast import Cast
 from tests.simulation.clients import Noise, Producer, Reader, Told
-from tests.simulation.courses import draw_plan, draw_subject, draw_work, when
+from tests.simulation.courses import draw_disks, draw_plan, draw_subject, draw_work, only_one_loses_a_disk, when
 from tests.simulation.disk import READING_OS
 from tests.simulation.ending import Ending
 from tests.simulation.ensemble import SimulatedEnsemble
@@ -42,6 +42,7 @@ TURNS_BETWEEN_LOOKS = 8
 #: One seed in so many is looked at after every turn.
 CLOSELY_EVERY = 25
 AFTERWARDS_SECONDS = 0.2
+PATIENCE_SECONDS = 5.0
 
 
 class Writer(Protocol):
@@ -64,13 +65,17 @@ class Outcome:
 class World:
     def __init__(self, seed: int, course: str | None = None, faults: Sequence[Fault] | None = None) -> None:
         self.seed = seed
-        plan = draw_plan(Random(f"plan {seed}"), BROKERS, course or draw_subject(Random(f"subject {seed}")))
+        plan = draw_plan(Random(f"plan {seed}"), BROKERS, course or draw_subject(seed))
         self.partitions, self.replicas, self._plan_settings = plan.partitions, plan.replicas, plan.settings
+        # With a course that was asked for little else happens.
+        of_disks = draw_disks(Random(f"disks {seed}"), BROKERS) if course is None else []
+        self._disks = 2 if of_disks else plan.disks
         self._turns_between_looks = 1 if seed % CLOSELY_EVERY == CLOSELY_EVERY - 1 else TURNS_BETWEEN_LOOKS
         self.work = draw_work(Random(f"work {seed}"), BROKERS)
         if plan.is_about_transactions:
             self.work = replace(self.work, transactions=1)
-        drawn = sorted([*plan.faults, *self.work.faults], key=when)
+        drawn = sorted([*plan.faults, *self.work.faults, *of_disks], key=when)
+        self._asks_at = 0.0
         self.faults, self.course = drawn if faults is None else faults, plan.course
         self.scheduler = Scheduler(seed)
         self.network = Network(self.scheduler)
@@ -90,7 +95,7 @@ class World:
         settings = {**self.work.settings, **self._plan_settings}
         for broker_id, rate in zip(BROKERS, self.work.clock_rates, strict=True):
             self.machines[broker_id] = Machine(
-                self.scheduler, self.network, self.ensemble, broker_id, rate, settings=settings
+                self.scheduler, self.network, self.ensemble, broker_id, rate, settings=settings, disks=self._disks
             )
         self._until(lambda: all(machine.core is not None for machine in self.machines.values()), "the cluster starts")
         addresses = [machine.address for machine in self.machines.values()]
@@ -138,7 +143,8 @@ class World:
     def heal(self) -> None:
         for machine in self.machines.values():
             machine.mend_disk()
-        self._until(self.ending.is_healed, "leaders and full in-sync sets return", HEALING_SECONDS)
+            machine.mend_directories()
+        self._until(self._is_healed, "leaders and full in-sync sets return", HEALING_SECONDS)
         if self.work.doubles:
             self._start_a_double()
         for writer in self.writers:
@@ -150,6 +156,15 @@ class World:
             self.copied_offset = self.onlooker.last
         self._until(self.ending.is_quiet, "followers and readers catch up", HEALING_SECONDS)
         self.ending.check()
+
+    def _is_healed(self) -> bool:
+        """What was lost with the last disk that had it comes back when somebody says that he can do without."""
+        if self.course == only_one_loses_a_disk.__name__ and self.scheduler.now >= self._asks_at:
+            image = self.promises.newest_image()
+            if image is not None and all(broker.is_active for broker in image.brokers.values()):
+                self._asks_at = self.scheduler.now + PATIENCE_SECONDS
+                self.admin.run("elect unclean", BROKERS[0])
+        return self.ending.is_healed()
 
     def _start_a_double(self) -> None:
         """Somebody starts a broker with an id that is taken: it is told so, and the cluster goes on."""
