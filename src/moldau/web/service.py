@@ -20,6 +20,7 @@ from moldau.metrics.prometheus import CONTENT_TYPE, exposition
 from moldau.web.api import NOBODY, READ, Api
 from moldau.web.application import Application, to_json
 from moldau.web.call import Call
+from moldau.web.http import Http
 from moldau.web.openapi import description, page
 from moldau.web.passwords import Users, read_users
 from moldau.web.settings import Listener, WebSettings
@@ -105,6 +106,8 @@ class Service:
             more["ssl_context_factory"] = lambda *_: context
         return uvicorn.Config(
             app,
+            http=Http,
+            ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
