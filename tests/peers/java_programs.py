@@ -73,6 +73,20 @@ SERDES = Libraries(
         SILENT,
     ),
 )
+#: Apicurio's serializers. They log with java.util.logging too, which tells warnings on stderr.
+APICURIO: Final = Libraries(
+    "apicurio-serdes",
+    (
+        Artifact("io.apicurio", "apicurio-registry-avro-serde-kafka", "3.1.7"),
+        Artifact("io.apicurio", "apicurio-registry-jsonschema-serde-kafka", "3.1.7"),
+        Artifact("io.apicurio", "apicurio-registry-protobuf-serde-kafka", "3.1.7"),
+        Artifact("org.apache.kafka", "kafka-clients", VERSION),
+        # Which they were built with; other libraries ask for older ones.
+        Artifact("org.jetbrains.kotlin", "kotlin-stdlib", "2.3.0"),
+        Artifact("org.slf4j", "slf4j-api", "2.0.17"),
+        SILENT_2,
+    ),
+)
 
 DOCUMENTS: Final = Libraries(
     "mongo-java-server",
