@@ -25,6 +25,10 @@ def schema(number: int) -> str:
     return json.dumps({"type": "record", "name": f"R{number}", "fields": fields})
 
 
+class Refused(RuntimeError):
+    """Another answer than 200."""
+
+
 class Connection:
     """One that is kept, with answers that say their length or come in chunks."""
 
@@ -48,7 +52,7 @@ class Connection:
         else:
             content = await self._reader.readexactly(int(answer.partition("content-length:")[2].split("\r\n")[0]))
         if not answer.startswith("http/1.1 200"):
-            raise RuntimeError(f"{method} {path}: {content[:300]!r}")
+            raise Refused(f"{method} {path}: {content[:300]!r}")
         return content
 
     async def _chunks(self) -> bytes:
@@ -94,3 +98,16 @@ async def read(url: str, ids: int, seconds: float, connections: int = CLIENTS) -
 
     await asyncio.gather(*(run(place) for place in range(connections)))
     return Load(len(times) / seconds, sorted(times)[len(times) * 99 // 100] * 1000)
+
+
+async def await_id(url: str, schema_id: int, pause: float = 0.01) -> None:
+    """Returns when the schema is there."""
+    connection = Connection(url)
+    await connection.open()
+    while True:
+        try:
+            await connection.ask("GET", f"/schemas/ids/{schema_id}")
+            break
+        except Refused:
+            await asyncio.sleep(pause)
+    connection.close()

@@ -72,16 +72,39 @@ def can_fetch() -> bool:
     return shutil.which("mvn") is not None or is_root()
 
 
+def distribution(folder: Path, artifact: Artifact) -> Path:
+    """The folder of what is packed in the artifact's file `all.tar.gz`, filled at the first use."""
+    if folder.exists():
+        return folder
+    with one_at_a_time(folder):
+        if not folder.exists():
+            print(f"fetching {artifact.name} into {folder}", file=sys.stderr)
+            with made_whole(folder) as partial:
+                coordinates = f"{artifact.group}:{artifact.name}:{artifact.version}:tar.gz:all"
+                copy = [_maven(folder, artifact.name), "-q", "-B", "dependency:copy", f"-Dartifact={coordinates}"]
+                copy.append(f"-DoutputDirectory={partial}")
+                subprocess.run(copy, cwd=partial, check=True, stdout=subprocess.DEVNULL)
+                (archive,) = partial.glob("*.tar.gz")
+                subprocess.run(["tar", "-xzf", archive.name], cwd=partial, check=True)
+                archive.unlink()
+    return folder
+
+
 def _fetch(folder: Path, artifacts: Sequence[Artifact]) -> None:
+    _copy_dependencies(_maven(folder, ", ".join(each.name for each in artifacts)), folder, artifacts)
+
+
+def _maven(folder: Path, wanted: str) -> str:
+    """Maven's program, to put what is wanted there."""
     if shutil.which("mvn") is None and is_root():
         apt_install("maven")
     maven = shutil.which("mvn")
     if maven is None:
         raise PeerMissing(
-            f"{', '.join(each.name for each in artifacts)} are not in {folder.parent} and `mvn` is not installed to "
-            "fetch them: install Maven (Debian: apt-get install maven), or copy the jars there"
+            f"{wanted} is not in {folder.parent} and `mvn` is not installed to fetch it: install Maven (Debian: "
+            "apt-get install maven), or copy what it would fetch there"
         )
-    _copy_dependencies(maven, folder, artifacts)
+    return maven
 
 
 def _copy_dependencies(maven: str, folder: Path, artifacts: Sequence[Artifact]) -> None:
