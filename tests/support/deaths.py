@@ -1,4 +1,5 @@
-"""Deaths at random steps of a sink, in the place of kills: many within a second, each where a kill hardly ever hits."""
+"""Deaths at random steps of a connector, in the place of kills: many within a second, each where a kill hardly ever
+hits. Sinks live here; `source_deaths` has what a worker does with a source."""
 
 from __future__ import annotations
 
@@ -33,6 +34,14 @@ class Deaths:
         self._chance = random.Random(seed)
         self._left: int | None = None
 
+    def live(self) -> None:
+        """Until one of the next steps."""
+        self._left = self._chance.randrange(self._most)
+
+    def spare(self) -> None:
+        """Nobody dies any more."""
+        self._left = None
+
     def step(self) -> None:
         """Something is about to reach the target, or has reached it."""
         if self._left == 0:
@@ -60,14 +69,14 @@ class Deaths:
         while died < deaths:
             last = committed + self._chance.randrange(1, 9)
             end = max(end, last)
-            self._left = self._chance.randrange(self._most)
+            self.live()
             if not self._lives(write, committed, last):
                 died += 1
             elif between < deaths // 4 and self._chance.random() < 0.3:
                 between += 1  # behind the batch, before the group's offsets
             else:
                 committed = last
-        self._left = None
+        self.spare()
         write(committed, end)
         assert committed > 0, "no batch was written to its end"
         return end

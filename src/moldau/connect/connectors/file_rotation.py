@@ -56,6 +56,26 @@ def find_inode(path: Path, inode: int) -> Path | None:
     return None
 
 
+class Names:
+    """Of the files in a folder, as they were: while they are renamed a path is now one file and now another."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._inodes = self._found()
+
+    def _found(self) -> set[tuple[int, str]]:
+        with os.scandir(self._path.parent) as entries:
+            return {(entry.inode(), entry.name) for entry in entries}
+
+    def have_changed(self) -> bool:
+        """Whether a file has another name now, or the path another file; what else comes and goes is all the same."""
+        now = self._found()
+        there = {inode for inode, _ in now}
+        return any(inode in there or name == self._path.name for inode, name in self._inodes - now) or any(
+            name == self._path.name for _, name in now - self._inodes
+        )
+
+
 def begun_after(path: Path, old: Path | None, since_ns: int) -> list[Path]:
     """Files that had the name after the one that is read now, in their order: those that have a rotated name and were
     written to later, and who has it now. `old`: how that one is called now, if it is there; `since_ns`: a time when it

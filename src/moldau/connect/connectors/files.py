@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Final
 
 from moldau.config.definition import ConfigType
-from moldau.connect.connectors.file_rotation import FileGone, Held, begun_after, find_inode, is_tolerant
+from moldau.connect.connectors.file_rotation import FileGone, Held, Names, begun_after, find_inode, is_tolerant
 from moldau.connect.definitions import REQUIRED, ConfigDef, Key, at_least, not_empty
 from moldau.connect.interface import Position, SinkConnector, SinkRecord, SourceConnector, Stream, StreamsChanged
 
@@ -71,16 +71,30 @@ class FileSource(SourceConnector):
         if position is None:
             return None if now is None else self._begun(path, None)
         if now is not None and position.get("inode", now.st_ino) == now.st_ino:
-            self._held.hold(path)
-            read = position["position"]
-            if read <= now.st_size and is_continued(path, position):
-                return self._more(path, read, position)
-            if (begun := self._more(path, 0, position)) != position:
-                log.warning(
-                    "%s was truncated, or replaced, when %d bytes of it were read: it is begun anew", path, read
-                )
-            return begun
-        return self._rotated(path, position) if "inode" in position else position
+            return self._same(path, now, position)
+        return self._unless_renamed(path, position) if "inode" in position else position
+
+    def _same(self, path: Path, now: os.stat_result, position: Position) -> Position | None:
+        self._held.hold(path)
+        read = position["position"]
+        is_anew = read > now.st_size or not is_continued(path, position)
+        found = self._more(path, 0 if is_anew else read, position)
+        if not path.exists() or path.stat().st_ino != now.st_ino:
+            return position  # renamed meanwhile: it may have been another one that was looked at
+        if is_anew and found != position:
+            log.warning("%s was truncated, or replaced, when %d bytes of it were read: it is begun anew", path, read)
+        return found
+
+    def _unless_renamed(self, path: Path, position: Position) -> Position | None:
+        """What is found while files are renamed is not what counts: the next look will tell."""
+        names = Names(path)
+        try:
+            found = self._rotated(path, position)
+        except FileGone:
+            if names.have_changed():
+                return position
+            raise
+        return position if found != position and names.have_changed() else found
 
     def _rotated(self, path: Path, position: Position) -> Position | None:
         """The rest of the file that has another name now, or what was begun after it."""
@@ -91,14 +105,17 @@ class FileSource(SourceConnector):
             self._held.hold(old)
             if (more := self._more(old, position["position"], position)) != position:
                 return more
-        for later in begun_after(path, old, position.get("mtime", 0)):
-            if self._more(later, 0, position, whole=later != path) == position:
+        files = begun_after(path, old, position.get("mtime", 0))
+        for number, later in enumerate(files):
+            # Of the last to have lines the end of a line may still come, whatever its name.
+            whole = any(end_of_lines(each, 0, self.config["batch.bytes"]) > 0 for each in files[number + 1 :])
+            if self._more(later, 0, position, whole) == position:
                 continue
             if old is None:
                 self._tell_gone(path, position)
             elif (rest := self._more(old, position["position"], position, whole=True)) != position:
                 return rest
-            return self._begun(later, position, whole=later != path)
+            return self._begun(later, position, whole)
         return position
 
     def _begun(self, path: Path, position: Position | None, whole: bool = False) -> Position | None:
