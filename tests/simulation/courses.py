@@ -96,7 +96,7 @@ def draw_subject(seed: int) -> str | None:
     about, rare = Random(f"subject {seed}"), Random(f"rare {seed}")
     if about.random() < 0.05:
         return about.choice(ABOUT_TRANSACTIONS).__name__
-    return rare.choice(RARE).__name__ if rare.random() < 0.1 else None
+    return rare.choice(RARE).__name__ if rare.random() < 0.15 else None
 
 
 def draw_disks(rng: Random, brokers: Sequence[int]) -> list[Fault]:
@@ -325,6 +325,6 @@ COURSES: Sequence[Course] = (
     late_word_of_divergence,
     leaders_in_quick_turn,
 )
-#: One run in ten is one of these: they need a cluster of their own, or little else beside them.
+#: One run in seven is one of these: they need a cluster of their own, or little else beside them.
 RARE: Sequence[Course] = (one_partition_is_narrowed, joins_unheard, only_one_loses_a_disk)
 NAMED = {each.__name__: each for each in (*COURSES, *ABOUT_TRANSACTIONS, *RARE)}

@@ -24,7 +24,7 @@ from tests.simulation.calls import TOPIC, ClientProcess, Cluster
 from tests.simulation.cast import Cast
 from tests.simulation.clients import Noise, Producer, Reader, Told
 from tests.simulation.courses import draw_disks, draw_plan, draw_subject, draw_work, only_one_loses_a_disk, when
-from tests.simulation.disk import READING_OS
+from tests.simulation.disk import READING_OS, looked_into
 from tests.simulation.ending import Ending
 from tests.simulation.ensemble import SimulatedEnsemble
 from tests.simulation.faults import Fault, inject
@@ -192,7 +192,8 @@ class World:
     def _pass_some_turns(self, deadline: float) -> None:
         last = self.scheduler.turns + self._turns_between_looks
         self.scheduler.run_until(lambda: self.scheduler.turns >= last, deadline)
-        self.promises.check()
+        with looked_into():
+            self.promises.check()
 
     def close(self) -> None:
         for task_loop in [life.loop for machine in [*self.machines.values(), *self.others] for life in machine.lives]:
