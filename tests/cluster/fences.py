@@ -1,5 +1,5 @@
 """Whom the brokers of a cluster have shut out, as their logs and figures tell: nobody who lives, but for those whose
-session has ended."""
+session may have ended."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ FENCED = re.compile(r"fenced broker\(s\) ([\d, ]+):")
 
 @contextmanager
 def none_fenced_but(cluster: LocalCluster, *silent: int) -> Iterator[None]:
-    """While no process dies; these are silent for longer than their sessions last."""
+    """While no process dies; the sessions of these may end."""
     before, told = fenced(cluster), deaths(cluster)
     yield
     meanwhile = fenced(cluster) - before
-    assert meanwhile.keys() == {*silent}, f"fenced, and how often: {dict(meanwhile)}"
+    assert meanwhile.keys() <= {*silent}, f"fenced, and how often: {dict(meanwhile)}"
     assert deaths(cluster) == told, "a broker that lives was reported dead"
 
 
